@@ -77,7 +77,7 @@ prove-restart: deps-test
 	MILLRACE_RESTARTS=$${RESTARTS:-1000} MILLRACE_CONNECTIONS=$${CONNECTIONS:-100} $(PROVE) outlives
 ## prove-cases: all faults, NICs, loads, signals of tests that run some of them in `make test`
 prove-cases: deps-test twin
-	MILLRACE_ALL_CASES=1 $(PROVE) equivalence demo backends bypass endings stateful drop bench_c
+	MILLRACE_ALL_CASES=1 $(PROVE) equiv demo backends bypass ending stateful drop bench_c reset hando
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run
 	CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}

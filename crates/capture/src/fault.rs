@@ -20,9 +20,7 @@ pub(super) enum Cause {
     Read(io::Error),
     #[error("the file is empty")]
     Empty,
-    #[error(
-        "not a capture: it starts with {0:02x?}; millrace reads pcap and pcapng, plain or gzip"
-    )]
+    #[error("not a capture: it {}; millrace reads pcap and pcapng, plain or gzip", beginning(.0))]
     UnknownMagic(Vec<u8>),
     #[error("truncated: {needed} bytes expected, the file ends after {found}")]
     Truncated { needed: u64, found: u64 },
@@ -53,6 +51,15 @@ pub(super) enum Cause {
     UnknownInterface { id: u32, known: usize },
     #[error("corrupt: a section with more than {0} interfaces")]
     TooManyInterfaces(usize),
+}
+
+/// Describes the first bytes of a file: as text, if they are.
+fn beginning(bytes: &[u8]) -> String {
+    let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    match std::str::from_utf8(bytes) {
+        Ok(text) if bytes.iter().all(is_text) => format!("is text, and begins with {text:?}"),
+        _ => format!("starts with {bytes:02x?}"),
+    }
 }
 
 impl From<io::Error> for Cause {

@@ -38,8 +38,8 @@ pub(crate) use zone_rules::ZoneRule;
 pub(crate) use zones::{EVICT, Limits, TimeoutPolicy, Zone};
 
 use engine::{
-    ChecksumCheck, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup, TcpWindowCheck,
-    Tracking, WhenFull, ZoneSource,
+    ChecksumCheck, InvalidFragments, InvalidPackets, MalformedPackets, NeighbourDiscovery,
+    TcpPickup, TcpWindowCheck, Tracking, WhenFull, ZoneSource,
 };
 use section::{Document, Section};
 use std::fs::File;
@@ -100,6 +100,7 @@ pub(crate) struct PacketPolicy {
     pub(crate) tcp: Option<Located<TcpWindowCheck>>,
     pub(crate) pick_up: Option<Located<TcpPickup>>,
     pub(crate) checksums: Option<Located<ChecksumCheck>>,
+    pub(crate) neighbour_discovery: Option<Located<NeighbourDiscovery>>,
     pub(crate) invalid: Option<Located<InvalidPackets>>,
     pub(crate) fragments: Option<Located<InvalidFragments>>,
 }
@@ -210,6 +211,10 @@ pub(crate) const PICK_UP: &Choices<TcpPickup> =
     &[("\"loose\"", TcpPickup::Loose), ("\"strict\"", TcpPickup::Strict)];
 pub(crate) const CHECKSUMS: &Choices<ChecksumCheck> =
     &[("\"verify\"", ChecksumCheck::Verified), ("\"trust\"", ChecksumCheck::Trusted)];
+pub(crate) const NEIGHBOUR_DISCOVERY: &Choices<NeighbourDiscovery> = &[
+    ("\"untracked\"", NeighbourDiscovery::Untracked),
+    ("\"tracked\"", NeighbourDiscovery::Tracked),
+];
 pub(crate) const INVALID: &Choices<InvalidPackets> =
     &[("\"pass\"", InvalidPackets::Pass), ("\"drop\"", InvalidPackets::Drop)];
 pub(crate) const FRAGMENTS: &Choices<InvalidFragments> =
@@ -336,6 +341,7 @@ impl PacketPolicy {
             tcp: section.choice("tcp", TCP),
             pick_up: section.choice("pick_up", PICK_UP),
             checksums: section.choice("checksums", CHECKSUMS),
+            neighbour_discovery: section.choice("neighbour_discovery", NEIGHBOUR_DISCOVERY),
             invalid: section.choice("invalid", INVALID),
             fragments: section.choice("fragments", FRAGMENTS),
         };

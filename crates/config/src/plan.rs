@@ -245,14 +245,18 @@ fn plan_engine(
     let labels = settings.take("labels", table.labels, default.labels);
     let when_full = settings.take("when_full", table.when_full, default.when_full);
     let zone = settings.take("zone", table.zone, default.zone);
+    let policy = config.policy;
     settings.open("policy");
-    let tracking = settings.take("tracking", config.policy.tracking, default.tracking);
-    let malformed = settings.take("malformed", config.policy.malformed, default.malformed);
-    let tcp = settings.take("tcp", config.policy.tcp, default.tcp);
-    let pick_up = settings.take("pick_up", config.policy.pick_up, default.pick_up);
-    let checksums = settings.take("checksums", config.policy.checksums, default.checksums);
-    let invalid = settings.take("invalid", config.policy.invalid, default.invalid);
-    let odd_fragments = settings.take("fragments", config.policy.fragments, default.odd_fragments);
+    let tracking = settings.take("tracking", policy.tracking, default.tracking);
+    let malformed = settings.take("malformed", policy.malformed, default.malformed);
+    let tcp = settings.take("tcp", policy.tcp, default.tcp);
+    let pick_up = settings.take("pick_up", policy.pick_up, default.pick_up);
+    let checksums = settings.take("checksums", policy.checksums, default.checksums);
+    let discovery = policy.neighbour_discovery;
+    let neighbour_discovery =
+        settings.take("neighbour_discovery", discovery, default.neighbour_discovery);
+    let invalid = settings.take("invalid", policy.invalid, default.invalid);
+    let odd_fragments = settings.take("fragments", policy.fragments, default.odd_fragments);
     let fragments = fragments::plan_fragments(config.fragments, settings);
     let limits = config.limits;
     settings.open("limits");
@@ -272,6 +276,7 @@ fn plan_engine(
         malformed,
         tcp,
         checksums,
+        neighbour_discovery,
         invalid,
         zone,
         odd_fragments,

@@ -67,9 +67,17 @@ pub enum QueryError {
     /// Several instances run, one per line of the text, and none was named.
     #[error("several instances run; choose one with --instance:\n{0}")]
     Several(String),
-    /// No instance answers at this socket, or has this process ID.
-    #[error("{0}: no running instance has this socket or process ID")]
+    /// No instance answers at this socket.
+    #[error("{0}: no running instance has this socket")]
     NoInstance(PathBuf),
+    /// No instance has this process ID; the other ones, one per line of the text.
+    #[error("no running instance has the process ID {pid}{others}")]
+    NoProcess {
+        /// The process ID.
+        pid: String,
+        /// What runs instead, in words.
+        others: String,
+    },
     /// This user must not query the instance at this socket.
     #[error("{0}: permission denied: only root (sudo) and the instance's own user may query it")]
     Denied(PathBuf),
@@ -152,7 +160,7 @@ impl InstanceArgs {
         match (alive.len(), denied) {
             (0, Some(path)) => Err(QueryError::Denied(path)),
             (0, None) => match named {
-                Some(pid) => Err(QueryError::NoInstance(PathBuf::from(pid))),
+                Some(pid) => Err(no_process(pid, &sockets)),
                 None => Err(QueryError::None),
             },
             (1, _) => Ok(alive.remove(0)),
@@ -162,6 +170,20 @@ impl InstanceArgs {
             }
         }
     }
+}
+
+/// Returns the error for a process ID that no instance has, with those that run.
+fn no_process(pid: &str, sockets: &[PathBuf]) -> QueryError {
+    let others = sockets.iter().filter_map(|path| {
+        let found = Some(connect_within(path, Duration::ZERO).ok()?);
+        Some(describe(Instance { path: path.clone(), found }))
+    });
+    let others: Vec<_> = others.collect();
+    let others = match others.is_empty() {
+        true => "; a socket is named by its path, such as ./1".to_owned(),
+        false => format!("; these run:\n{}", others.join("\n")),
+    };
+    QueryError::NoProcess { pid: pid.to_owned(), others }
 }
 
 impl QueryError {

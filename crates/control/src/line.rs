@@ -173,6 +173,9 @@ pub struct FlowLine {
     pub ip_version: u8,
     /// IP protocol number.
     pub proto: u8,
+    /// Name of the protocol, or its number if it has none here; empty from an older instance.
+    #[serde(default)]
+    pub proto_name: String,
     /// Address of the originator.
     pub src: IpAddr,
     /// Port of the originator.
@@ -187,14 +190,24 @@ pub struct FlowLine {
     pub vlan: Vec<u16>,
     /// Time of its first packet, in nanoseconds since the Unix epoch.
     pub start_ns: u64,
+    /// Time of its first packet in microseconds, for readers whose numbers are exact up to 2^53
+    /// only; 0 from an older instance.
+    #[serde(default)]
+    pub start_us: u64,
     /// Time of its last packet, in nanoseconds since the Unix epoch.
     pub last_ns: u64,
+    /// Time of its last packet in microseconds; 0 from an older instance.
+    #[serde(default)]
+    pub last_us: u64,
     /// Seconds since its first packet.
     pub age_s: f64,
     /// Seconds since its last packet.
     pub idle_s: f64,
     /// State, as in flow records.
     pub state: String,
+    /// State, as in the list of connections; empty from an older instance.
+    #[serde(default)]
+    pub ct_state: String,
     /// Direction from the originator to the responder.
     pub orig: DirectionLine,
     /// Direction from the responder to the originator.
@@ -230,6 +243,9 @@ pub struct OffloadLine {
     /// Start of the rule's state; without a rule, time of the last evaluation; null if never
     /// evaluated.
     pub since_ns: Option<u64>,
+    /// `since_ns` in microseconds.
+    #[serde(default)]
+    pub since_us: Option<u64>,
     /// Name of the port where its packets arrive.
     pub port: Option<String>,
     /// Packets per second.
@@ -245,6 +261,9 @@ pub struct ConnectionLine {
     pub ip_version: u8,
     /// IP protocol number.
     pub proto: u8,
+    /// Name of the protocol, or its number if it has none here; empty from an older instance.
+    #[serde(default)]
+    pub proto_name: String,
     /// Address of the originator.
     pub src: IpAddr,
     /// Port of the originator.
@@ -259,8 +278,15 @@ pub struct ConnectionLine {
     pub vlan: Vec<u16>,
     /// Time of its first packet, in nanoseconds since the Unix epoch.
     pub start_ns: u64,
+    /// Time of its first packet in microseconds, for readers whose numbers are exact up to 2^53
+    /// only; 0 from an older instance.
+    #[serde(default)]
+    pub start_us: u64,
     /// Time of its last packet, in nanoseconds since the Unix epoch.
     pub last_ns: u64,
+    /// Time of its last packet in microseconds; 0 from an older instance.
+    #[serde(default)]
+    pub last_us: u64,
     /// State of the connection; null if it has ended.
     pub state: Option<String>,
     /// Seconds until it ends if no packet comes; null in events.
@@ -290,6 +316,9 @@ pub struct EventLine {
     pub change: String,
     /// Time at which the worker reported it, in nanoseconds since the Unix epoch.
     pub at_ns: u64,
+    /// `at_ns` in microseconds; 0 from an older instance.
+    #[serde(default)]
+    pub at_us: u64,
     /// Why the connection has ended; null if it has not.
     pub end_reason: Option<String>,
     /// The connection, with its counts at that time.

@@ -47,8 +47,8 @@ pub use access_log::AccessLog;
 pub use access_preview::{ConnDecision, DecisionChange};
 pub use anomaly::Anomaly;
 pub use behaviour::{
-    ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,
-    TcpWindowCheck, Tracking, WhenFull,
+    ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, NeighbourDiscovery,
+    TcpPickup, TcpWindowCheck, Tracking, WhenFull,
 };
 pub use config::{Config, MAX_CAPACITY};
 pub use conn_snapshot::{ConnSnapshot, RestoreOutcome, SnapshotState};

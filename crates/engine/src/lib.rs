@@ -28,12 +28,12 @@ pub use api::{
     InvalidFragments, InvalidPackets, ListBinding, ListDirection, ListMarkConfig, ListMarkStats,
     MAX_CAPACITY, MAX_DATAGRAMS, MAX_HOLD, MalformedPackets, MarkChange, MarkChoiceStatus,
     MarkLayout, MarkRule, MarkStats, MarkUse, MarkVerification, MaskedBits, MaskedBitsError,
-    NoRuleReason, OffloadConfig, OffloadPolicy, OffloadStats, OffloadStatus, PacketExplanation,
-    PacketQuestion, PacketRelation, Prefix, PrefixError, ProtoState, Query, RestoreOutcome,
-    RuleAction, RuleHits, RuleId, RuleRequest, RuleResult, RuleState, RuleView, STALL_CYCLES, Side,
-    SnapshotState, Stage, Stats, SteeringConfig, SteeringMismatch, SweepProgress, TcpPickup,
-    TcpWindowCheck, Timeouts, Tracking, UntrackedReason, Verdict, VlanTags, WhenFull, ZonePolicy,
-    ZoneRule, ZoneSource, ZoneStatus,
+    NeighbourDiscovery, NoRuleReason, OffloadConfig, OffloadPolicy, OffloadStats, OffloadStatus,
+    PacketExplanation, PacketQuestion, PacketRelation, Prefix, PrefixError, ProtoState, Query,
+    RestoreOutcome, RuleAction, RuleHits, RuleId, RuleRequest, RuleResult, RuleState, RuleView,
+    STALL_CYCLES, Side, SnapshotState, Stage, Stats, SteeringConfig, SteeringMismatch,
+    SweepProgress, TcpPickup, TcpWindowCheck, Timeouts, Tracking, UntrackedReason, Verdict,
+    VlanTags, WhenFull, ZonePolicy, ZoneRule, ZoneSource, ZoneStatus,
 };
 pub use base::{BURST_MAX, MemoryUse, Nanos, TokenBucket};
 pub use control::MarkProgress;

@@ -32,7 +32,7 @@ pub(crate) use headers::{
     ETHERTYPE_TAGS, EXTENSION_BYTES_MAX, FRAGMENT, HEADERS_MAX, HOP_BY_HOP, IPV4_MIN, IPV6,
     ROUTING, SCTP, TCP_MIN, UDP, VLAN_TAG, extension_len, total_len4, zone_of,
 };
-pub(crate) use icmp::{has_identifier, icmp_ports, is_error, is_reply};
+pub(crate) use icmp::{has_identifier, icmp_ports, is_error, is_neighbour_discovery, is_reply};
 pub(crate) use icmp_header::IcmpHeader;
 pub(crate) use key::{Key, Key4, Key6, KeyParts, L4Id, key4, key6, zone_proto};
 pub(crate) use plain_batch::{PlainBatch, PlainColumns, PlainRows};

@@ -23,11 +23,12 @@ mod track;
 mod walk;
 
 use crate::api::{
-    ChecksumCheck, Config, CtState, OffloadConfig, Side, TcpPickup, TcpWindowCheck, Tracking,
+    ChecksumCheck, Config, CtState, NeighbourDiscovery, OffloadConfig, Side, TcpPickup,
+    TcpWindowCheck, Tracking,
 };
 use crate::base::{MemoryUse, Nanos};
 use crate::offload::{EvalInterval, FlowRules, MarkedInterval, PendingEval};
-use crate::packet::PacketMeta;
+use crate::packet::{HeaderInfo, Key, PacketMeta, is_neighbour_discovery};
 use crate::policy::{AdaptiveTimeouts, ZonePolicies, ZoneTags};
 use crate::table::Table;
 pub(crate) use fast_path::FastPathPacket;
@@ -75,6 +76,8 @@ pub(crate) struct Tracker<const W: usize> {
     deepest: Tracking,
     /// True if checksums are verified before a state changes.
     verifies: bool,
+    /// True if no connection begins with neighbour discovery.
+    exempts_discovery: bool,
     /// Side at which the packets of this burst arrived, if there are two.
     side: Option<Side>,
     pending_syns: PendingSyns,
@@ -109,6 +112,7 @@ impl<const W: usize> Tracker<W> {
             timeouts: AdaptiveTimeouts::new(capacity, config, zones),
             deepest: config.deepest,
             verifies: config.checksums == ChecksumCheck::Verified,
+            exempts_discovery: config.neighbour_discovery == NeighbourDiscovery::Untracked,
             side: None,
             pending_syns: PendingSyns::new(),
             misfits: OutOfSync::new(),
@@ -155,6 +159,13 @@ impl<const W: usize> Tracker<W> {
     /// Returns the side at which the packets of this burst arrived, if there are two.
     pub(crate) fn side(&self) -> Option<Side> {
         self.side
+    }
+
+    /// True if a packet with this key begins no connection because it is neighbour discovery.
+    #[inline(always)]
+    pub(crate) fn exempts(&self, key: &Key<W>, info: &HeaderInfo) -> bool {
+        let [kind, _] = info.icmp.to_be_bytes();
+        self.exempts_discovery && is_neighbour_discovery(key.proto(), kind)
     }
 
     /// True if this zone picks up connections: TCP may begin without a SYN, SCTP without an INIT.

@@ -25,13 +25,19 @@ mod threads;
 mod twin_driver;
 
 use clap::{Parser, Subcommand};
+use results::names::printable_lines;
+use results::units;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 /// A transparent inline (bump-in-the-wire) connection tracker on DPDK.
 #[derive(Parser)]
-#[command(version, propagate_version = true, disable_help_subcommand = true)]
+#[command(version, long_version = long_version(), propagate_version = true)]
 struct Args {
+    /// Print numbers without `_` between thousands, for other programs
+    #[arg(long, global = true)]
+    raw: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -49,6 +55,7 @@ enum Command {
     Doctor(cmd::doctor::DoctorArgs),
     Nic(cmd::nic::NicArgs),
     Flows(cmd::flows::FlowsArgs),
+    #[command(visible_alias = "conntrack")]
     Ct(cmd::ct::CtArgs),
     Acl(cmd::acl::AclArgs),
     Offload(cmd::offload::OffloadArgs),
@@ -66,6 +73,9 @@ enum Command {
 /// Runs the program with the arguments of the process. Returns its exit status.
 pub fn main() -> ExitCode {
     let args = Args::parse_from(cmd::dpdk_project::translate(std::env::args_os()));
+    if args.raw {
+        units::print_raw_numbers();
+    }
     execute(args.command).unwrap_or_else(|error| {
         if is_closed_pipe(&error) {
             return ExitCode::SUCCESS;
@@ -76,9 +86,20 @@ pub fn main() -> ExitCode {
             });
         }
         // Fails if the terminal is gone; `eprintln!` would panic.
-        let _ = writeln!(std::io::stderr(), "millrace: {error:#}");
+        let text = printable_lines(&format!("{error:#}"));
+        let _ = writeln!(std::io::stderr(), "millrace: {text}");
         ExitCode::FAILURE
     })
+}
+
+/// Returns the version with the commit that was built, if it is known, and that of DPDK.
+fn long_version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let commit = option_env!("MILLRACE_COMMIT").map(|commit| format!("commit {commit}, "));
+        let version = env!("CARGO_PKG_VERSION");
+        format!("{version} ({}{})", commit.unwrap_or_default(), dpdk::version())
+    });
+    &TEXT
 }
 
 fn execute(command: Command) -> anyhow::Result<ExitCode> {

@@ -16,6 +16,7 @@ use crate::summary::Summary;
 use crate::top_flows::TopFlows;
 use anyhow::Context;
 use clap::error::ErrorKind;
+use results::names::printable_lines;
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -140,11 +141,11 @@ impl OutputArgs {
     }
 }
 
-/// Writes a line. Skips it if the reader takes nothing for a second: forwarding must not depend on
-/// a reader.
+/// Writes a line, or several, with control characters escaped: names of files may have some. Skips
+/// it if the reader takes nothing for a second: forwarding must not depend on a reader.
 pub fn write_line(mut to: impl Write + AsFd, line: impl fmt::Display) {
     if is_ready(&to, Patient::PATIENCE) {
-        let _ = writeln!(to, "{line}");
+        let _ = writeln!(to, "{}", printable_lines(&line.to_string()));
     }
 }
 

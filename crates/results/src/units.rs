@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Formats numbers for users: byte counts, spans of time, packet rates, thousands.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// Formats bytes in decimal units: `999 B`, `1.50 kB`, `12.3 MB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
@@ -53,8 +55,38 @@ pub fn rate_unit(most: f64) -> (&'static str, f64) {
     }
 }
 
-/// Formats a count with its thousands set apart: `1_234_567`.
+/// True if numbers are printed as other programs read them. A process decides that once, by its
+/// command line, so it is no argument of every table.
+static PRINTS_RAW: AtomicBool = AtomicBool::new(false);
+
+/// Makes [`thousands`] print digits only, from now on.
+pub fn print_raw_numbers() {
+    PRINTS_RAW.store(true, Ordering::Relaxed);
+}
+
+/// Returns text that another process has formatted, in the form that this one prints: without `_`
+/// between digits after [`print_raw_numbers`].
+pub fn as_printed_here(text: String) -> String {
+    if PRINTS_RAW.load(Ordering::Relaxed) { without_separators(&text) } else { text }
+}
+
+/// Removes each `_` between two digits of a number. A name with letters keeps its own.
+fn without_separators(text: &str) -> String {
+    let is_number = |word: &str| {
+        let digits = word.trim_matches(|c: char| !c.is_ascii_digit());
+        digits.chars().all(|c| c.is_ascii_digit() || matches!(c, '_' | '.'))
+            && !word.contains(|c: char| c.is_ascii_alphabetic())
+    };
+    let words = text.split_inclusive(|c: char| c.is_whitespace());
+    words.map(|word| if is_number(word) { word.replace('_', "") } else { word.into() }).collect()
+}
+
+/// Formats a count with its thousands set apart: `1_234_567`. After [`print_raw_numbers`] they are
+/// not.
 pub fn thousands(count: u64) -> String {
+    if PRINTS_RAW.load(Ordering::Relaxed) {
+        return count.to_string();
+    }
     let digits = count.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

@@ -4,7 +4,10 @@
 //! Every fault has a precedent in a driver or a report. Each has its own probability, and is drawn
 //! for every rule or call that it concerns.
 
+mod wedge;
+
 use crate::random::Random;
+use wedge::Wedge;
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +79,19 @@ impl Fault {
     }
 }
 
+/// Name of the fault that makes a NIC get stuck, with the number of changes behind it.
+const WEDGE: &str = "wedge";
+
+/// What may follow it: a reset of the port ends it.
+const ENDS_WITH_RESET: &str = "reset";
+
 /// Probability of each fault if the devargs say `random`.
 const RANDOM: f64 = 0.01;
 
 /// Active faults and their probabilities.
 pub struct Faults {
     chances: [f64; Fault::ALL.len()],
+    wedge: Option<Wedge>,
     random: Random,
 }
 
@@ -90,12 +100,18 @@ pub struct Faults {
 pub enum FaultsError {
     /// No such fault.
     #[error(
-        "faults={name}: there is no such fault; there are random and {}",
+        "faults={name}: there is no such fault; there are random, wedge and {}",
         Fault::ALL.map(|(_, name)| name).join(", ")
     )]
     Unknown {
         /// The text that was given.
         name: String,
+    },
+    /// The number of changes is not valid.
+    #[error("faults=wedge:{text}: write after how many changes of rules, from 1 on: wedge:1000")]
+    Changes {
+        /// The text that was given.
+        text: String,
     },
     /// The probability is not valid.
     #[error("faults={name}:{chance}: a chance is a number from 0 to 1")]
@@ -110,7 +126,7 @@ pub enum FaultsError {
 impl Faults {
     /// Returns an empty set of faults.
     pub fn none() -> Self {
-        Self { chances: [0.0; Fault::ALL.len()], random: Random::new(0) }
+        Self { chances: [0.0; Fault::ALL.len()], wedge: None, random: Random::new(0) }
     }
 
     /// Reads a list such as `no-mark:0.1+stale-counters`; `random` is all faults except the one
@@ -126,6 +142,14 @@ impl Faults {
                 Some((name, chance)) => (name, Some(chance)),
                 None => (part, None),
             };
+            if name == WEDGE {
+                let ends_with_reset = list.split('+').any(|part| part == ENDS_WITH_RESET);
+                faults.wedge = Some(Wedge::new(changes_of(chance)?, ends_with_reset));
+                continue;
+            }
+            if name == ENDS_WITH_RESET && faults.wedge.is_some() {
+                continue;
+            }
             let chance = chance.map(|chance| chance_of(name, chance)).transpose()?;
             if name == "random" {
                 faults.chances = [chance.unwrap_or(RANDOM); Fault::ALL.len()];
@@ -137,6 +161,21 @@ impl Faults {
             faults.chances[fault as usize] = chance.unwrap_or(fault.usual_chance());
         }
         Ok(faults)
+    }
+
+    /// True if the NIC is stuck: no rule that is made now has an effect.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.wedge.is_some_and(|wedge| wedge.is_stuck())
+    }
+
+    /// Counts a change of a rule. True if the NIC gets stuck by it: no rule has an effect any more.
+    pub(crate) fn count_change(&mut self) -> bool {
+        self.wedge.as_mut().is_some_and(Wedge::count_change)
+    }
+
+    /// Notes that the port was reset, which may free a NIC that is stuck.
+    pub(crate) fn port_was_reset(&mut self) {
+        self.wedge.iter_mut().for_each(Wedge::reset);
     }
 
     /// True if the fault occurs now.
@@ -172,6 +211,12 @@ impl Faults {
     pub(crate) fn chance(&self, fault: Fault) -> f64 {
         self.chances[fault as usize]
     }
+}
+
+/// Returns the number of changes after which a NIC gets stuck.
+fn changes_of(text: Option<&str>) -> Result<u64, FaultsError> {
+    let changes = text.and_then(|text| text.parse().ok()).filter(|changes| *changes > 0);
+    changes.ok_or_else(|| FaultsError::Changes { text: text.unwrap_or_default().to_owned() })
 }
 
 fn chance_of(name: &str, text: &str) -> Result<f64, FaultsError> {

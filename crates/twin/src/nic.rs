@@ -19,6 +19,7 @@ use crate::table::Stage;
 use crate::tuple::AffectedPackets;
 use std::ops::Range;
 
+mod change;
 mod reset;
 
 /// The model's decision on a packet.
@@ -234,6 +235,7 @@ impl Nic {
         let life = RuleLifetime {
             from_us: match late_us {
                 _ if self.faults.strikes(Fault::PhantomSuccess) => u64::MAX,
+                _ if self.faults.is_stuck() => u64::MAX,
                 0 => 0,
                 late_us => now_us + u64::from(wait_us) + late_us,
             },
@@ -250,7 +252,7 @@ impl Nic {
             }
             created => created?,
         };
-        self.stall(now_us);
+        self.after_change(now_us);
         Ok(Answer { value, wait_us })
     }
 
@@ -280,13 +282,6 @@ impl Nic {
         items
     }
 
-    fn stall(&mut self, now_us: u64) {
-        let stall_us = self.faults.delay_us(Fault::ReceiveStall, 100, 1000);
-        if stall_us > 0 {
-            self.stalled_until_us = now_us + stall_us;
-        }
-    }
-
     /// Destroys a rule.
     ///
     /// # Errors
@@ -303,7 +298,7 @@ impl Nic {
             late_us => now_us + u64::from(wait_us) + late_us,
         };
         self.rules.destroy(handle, until_us)?;
-        self.stall(now_us);
+        self.after_change(now_us);
         Ok(Answer { value: (), wait_us })
     }
 

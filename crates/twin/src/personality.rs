@@ -30,6 +30,9 @@ use crate::rule_check::{Rule, RuleChecker};
 use crate::table::Stage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 /// Maximum number of conflicts in a file: a rule has two bits in a word for each.
 pub const CONFLICTS_MAX: usize = 16;
@@ -152,7 +155,7 @@ impl Personality {
         if !name.contains('/') && !name.ends_with(".toml") {
             return Err(PersonalityError::Unknown { name: name.to_owned() });
         }
-        let text = std::fs::read_to_string(name)
+        let text = read_regular(Path::new(name))
             .map_err(|error| PersonalityError::Read { path: name.to_owned(), error })?;
         Self::parse(&text, name)
     }
@@ -164,7 +167,7 @@ impl Personality {
     /// If the form is wrong, or a name of a header, field or action does not exist.
     pub fn parse(text: &str, path: &str) -> Result<Self, PersonalityError> {
         let fail = |message: String| PersonalityError::Text { path: path.to_owned(), message };
-        let personality: Self = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
+        let personality: Self = toml::from_str(text).map_err(|error| fail(in_short(&error)))?;
         personality.names_are_good().map_err(fail)?;
         Ok(personality)
     }
@@ -246,5 +249,34 @@ impl Personality {
                           actions and table; all else is of the port"
                 .to_owned()),
         }
+    }
+}
+
+/// Most bytes of a personality file; those that come with Millrace have a few thousand.
+const FILE_MAX: u64 = 1 << 20;
+
+/// Reads a file that must be a regular one, and short: others never end, or print a whole line of
+/// any length in an error.
+fn read_regular(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    if metadata.len() > FILE_MAX {
+        return Err(io::Error::other("it has more than 1 MiB: it is no personality"));
+    }
+    let mut text = String::new();
+    file.take(FILE_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Returns the message of an error, without the line of the file if that is long.
+fn in_short(error: &toml::de::Error) -> String {
+    const LINE_MAX: usize = 200;
+    let text = error.to_string();
+    match text.lines().all(|line| line.len() <= LINE_MAX) {
+        true => text,
+        false => error.message().to_owned(),
     }
 }

@@ -5,12 +5,12 @@
 
 use crate::{
     Bypass, CHECKSUMS, Choices, Devargs, EVICT, FRAGMENTS, Folder, HUGE, Huge, INVALID, Located,
-    MALFORMED, MARK_POLICY, MarkPolicy, PICK_UP, Place, Policy, RULE_API, RuleApi, Socket, TCP,
-    TRACKING, WHEN_FULL, ZONE, check_words,
+    MALFORMED, MARK_POLICY, MarkPolicy, NEIGHBOUR_DISCOVERY, PICK_UP, Place, Policy, RULE_API,
+    RuleApi, Socket, TCP, TRACKING, WHEN_FULL, ZONE, check_words,
 };
 use engine::{
     ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, MarkVerification,
-    TcpPickup, TcpWindowCheck, Tracking, WhenFull, ZoneSource,
+    NeighbourDiscovery, TcpPickup, TcpWindowCheck, Tracking, WhenFull, ZoneSource,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -348,6 +348,12 @@ impl Show for Evict {
 impl Show for ChecksumCheck {
     fn show(&self) -> Value {
         spelled(CHECKSUMS, self)
+    }
+}
+
+impl Show for NeighbourDiscovery {
+    fn show(&self) -> Value {
+        spelled(NEIGHBOUR_DISCOVERY, self)
     }
 }
 

@@ -97,6 +97,9 @@ pub struct AccessPortRule {
 pub struct AccessLogLine {
     /// Time at which it arrived, in nanoseconds since the Unix epoch.
     pub at_ns: u64,
+    /// `at_ns` in microseconds; 0 from an older instance.
+    #[serde(default)]
+    pub at_us: u64,
     /// Index of the pair.
     pub pair: u32,
     /// Port at which it arrived: `a` or `b`.

@@ -50,6 +50,15 @@ pub enum ChecksumCheck {
     Trusted,
 }
 
+/// Treatment of IPv6 neighbour discovery and multicast listener discovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeighbourDiscovery {
+    /// The messages are part of no connection, as in Linux.
+    Untracked,
+    /// Each sender and receiver have a connection for each type of message.
+    Tracked,
+}
+
 /// Check of TCP segments against the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpWindowCheck {

@@ -5,8 +5,8 @@
 
 use super::access::AccessLists;
 use super::behaviour::{
-    ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, TcpPickup,
-    TcpWindowCheck, Tracking, WhenFull,
+    ChecksumCheck, Evict, InvalidFragments, InvalidPackets, MalformedPackets, NeighbourDiscovery,
+    TcpPickup, TcpWindowCheck, Tracking, WhenFull,
 };
 use super::fragment_limits::FragmentLimits;
 use super::list_marks::ListMarkConfig;
@@ -38,6 +38,8 @@ pub struct Config {
     pub tcp: TcpWindowCheck,
     /// Verification of checksums.
     pub checksums: ChecksumCheck,
+    /// Treatment of IPv6 neighbour discovery where connections are tracked.
+    pub neighbour_discovery: NeighbourDiscovery,
     /// Treatment of packets that their connection cannot have.
     pub invalid: InvalidPackets,
     /// True if the engine sees every packet of its connections.
@@ -134,6 +136,7 @@ impl Default for Config {
             malformed: MalformedPackets::Pass,
             tcp: TcpWindowCheck::Strict,
             checksums: ChecksumCheck::Verified,
+            neighbour_discovery: NeighbourDiscovery::Untracked,
             invalid: InvalidPackets::Pass,
             has_all_packets: true,
             steering: None,

@@ -20,9 +20,9 @@ pub enum ProtoState {
     SynRecv,
     /// TCP: packets from both sides. SCTP: the COOKIE ACK.
     Established,
-    /// TCP: a FIN from the originator.
+    /// TCP: a FIN from one side that the other has not acknowledged, or may not have.
     FinWait,
-    /// TCP: a FIN from the responder.
+    /// TCP: a FIN from one side, acknowledged.
     CloseWait,
     /// TCP: a FIN from both sides, one of which is not acknowledged.
     LastAck,

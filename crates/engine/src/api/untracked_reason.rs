@@ -81,13 +81,16 @@ pub enum UntrackedReason {
     WorkerBusy,
     /// The packet's zone is not tracked (`tracking = "off"`).
     TrackingOff,
+    /// A message of IPv6 neighbour discovery (RFC 4861) or multicast listener discovery (RFC 2710,
+    /// RFC 3810), which is part of no connection.
+    NeighbourDiscovery,
     /// An access list denies the packet.
     Denied,
 }
 
 impl UntrackedReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [UntrackedReason; 29] = [
+    pub const ALL: [UntrackedReason; 30] = [
         UntrackedReason::NonIp,
         UntrackedReason::Llc,
         UntrackedReason::VlanDepth,
@@ -116,6 +119,7 @@ impl UntrackedReason {
         UntrackedReason::Unrelated,
         UntrackedReason::WorkerBusy,
         UntrackedReason::TrackingOff,
+        UntrackedReason::NeighbourDiscovery,
         UntrackedReason::Denied,
     ];
 
@@ -150,6 +154,7 @@ impl UntrackedReason {
             UntrackedReason::Unrelated => "unrelated",
             UntrackedReason::WorkerBusy => "worker_busy",
             UntrackedReason::TrackingOff => "tracking_off",
+            UntrackedReason::NeighbourDiscovery => "neighbour_discovery",
             UntrackedReason::Denied => "denied",
         }
     }
@@ -195,6 +200,9 @@ impl UntrackedReason {
             UntrackedReason::Unrelated => "ICMP error about no known connection",
             UntrackedReason::WorkerBusy => "the worker of its connection had no room for it",
             UntrackedReason::TrackingOff => "its zone is not tracked",
+            UntrackedReason::NeighbourDiscovery => {
+                "IPv6 neighbour discovery or multicast listener discovery"
+            }
             UntrackedReason::Denied => "an access list denies it",
         }
     }

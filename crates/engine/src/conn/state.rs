@@ -197,7 +197,8 @@ impl State {
 }
 
 impl State {
-    /// Returns the protocol state for users; `None` for a record that is not in use.
+    /// Returns the protocol state for users, as far as the state alone tells it; `None` for a
+    /// record that is not in use.
     pub(crate) fn proto_state(self) -> Option<ProtoState> {
         Some(match self {
             State::Free => return None,
@@ -212,8 +213,8 @@ impl State {
             | State::TcpResumedOrig
             | State::TcpResumedReply
             | State::SctpEstablished => ProtoState::Established,
-            State::TcpFinWait => ProtoState::FinWait,
-            State::TcpCloseWait => ProtoState::CloseWait,
+            // `ConnHot::proto_state` knows whether the FIN is acknowledged.
+            State::TcpFinWait | State::TcpCloseWait => ProtoState::FinWait,
             State::TcpLastAck => ProtoState::LastAck,
             State::TcpTimeWait => ProtoState::TimeWait,
             State::TcpClose | State::TcpStray => ProtoState::Close,

@@ -14,6 +14,15 @@ pub(crate) fn is_error(proto: u8, kind: u8) -> bool {
     }
 }
 
+/// True if a message is of neighbour discovery (types 133 to 137, RFC 4861) or of multicast
+/// listener discovery (130 to 132, RFC 2710; 143, RFC 3810).
+///
+/// Linux leaves the same untracked, except redirects, which it calls invalid (`noct_valid_new` in
+/// nf_conntrack_proto_icmpv6.c).
+pub(crate) fn is_neighbour_discovery(proto: u8, kind: u8) -> bool {
+    proto == PROTO_ICMPV6 && matches!(kind, 130..=137 | 143)
+}
+
 /// Returns the type of the reply to a request, or of the request to a reply.
 fn counterpart(proto: u8, kind: u8) -> Option<u8> {
     match (proto, kind) {

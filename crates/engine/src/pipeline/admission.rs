@@ -84,6 +84,10 @@ pub(super) fn begin<const W: usize>(
             let step = admit(tracker, (hash, key, judgement), packet, verdicts);
             return verdicts.write(position, zone, step, || CtState::NEW);
         }
+        Tracking::Connections if tracker.exempts(&key, packet.header_info) => {
+            access::count_passed(tracker, judgement, packet);
+            return verdicts.neighbour_discovery(position);
+        }
         Tracking::Connections => {}
     }
     if let Some(anomaly) = packet.unsolicited(&key).filter(|_| !tracker.allows_pickup(zone)) {
@@ -112,6 +116,9 @@ fn ct_of_first<const W: usize>(tracker: &Tracker<W>, key: &Key<W>, packet: &Pack
     match tracker.tracking(zone) {
         Tracking::Off => return CtState::UNTRACKED,
         Tracking::Flows => return CtState::NEW,
+        Tracking::Connections if tracker.exempts(key, packet.header_info) => {
+            return CtState::UNTRACKED;
+        }
         Tracking::Connections => {}
     }
     let cannot_begin = !tracker.allows_pickup(zone) && packet.unsolicited(key).is_some();

@@ -137,6 +137,11 @@ impl<S: CtStates> Verdicts<'_, S> {
         self.untracked(position, UntrackedReason::TrackingOff, false);
     }
 
+    /// Passes a message of neighbour discovery.
+    pub(super) fn neighbour_discovery(&mut self, position: u8) {
+        self.untracked(position, UntrackedReason::NeighbourDiscovery, false);
+    }
+
     /// Drops a packet that an access list denies. Its sender is told if a list rejects it.
     pub(super) fn denied(&mut self, position: u8, rejects: bool) {
         self.untracked(position, UntrackedReason::Denied, true);

@@ -276,7 +276,7 @@ const LIVES: [Segments; 5] = [
         (0, ACK, [102, 502], ProtoState::TimeWait),
     ],
     &[
-        (1, FIN_ACK, [501, 101], ProtoState::CloseWait),
+        (1, FIN_ACK, [501, 101], ProtoState::FinWait),
         (0, FIN_ACK, [101, 502], ProtoState::LastAck),
         (1, ACK, [502, 102], ProtoState::TimeWait),
     ],

@@ -25,16 +25,20 @@ pub(crate) struct CtArgs {
 #[derive(clap::Subcommand)]
 #[command(disable_help_subcommand = true)]
 enum Command {
+    #[command(visible_alias = "show", short_flag = 'L')]
     List(ListArgs),
+    #[command(short_flag = 'C')]
     Count(CountArgs),
+    #[command(visible_alias = "delete", short_flag = 'D', short_flag_alias = 'F')]
     Flush(FlushArgs),
     Set(set::SetArgs),
     Zones(ZonesArgs),
+    #[command(short_flag = 'E')]
     Events(EventsArgs),
     Reload(reload::ReloadArgs),
 }
 
-/// List all or matching connections, one per line
+/// List all or matching connections, one per line, as `conntrack -L -o extended` prints them
 ///
 /// The order of lines is undefined. A connection that begins or ends during the listing may be in
 /// it or not. Listing never delays packets.
@@ -119,6 +123,8 @@ Examples:
       Established connections to port 443 of these hosts.
   millrace ct list --zone 7 --address 2001:db8::1 --json
       Connections of a host in a zone, as JSON Lines.
+  millrace ct -L -p udp -d 10.0.0.53
+      With the options of conntrack.
 
 Exit status: 0 good; 1 no instance answers, or the list breaks off; 2 wrong use.";
 

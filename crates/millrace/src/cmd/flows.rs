@@ -143,16 +143,21 @@ fn row(flow: &FlowLine) -> [String; 11] {
         units::bytes(reply.bytes),
         units::duration((flow.age_s * 1e9) as u64),
         units::duration((flow.idle_s * 1e9) as u64),
-        flow.state.clone(),
+        state(flow).to_owned(),
         format!("{} / {}", orig.offload.state, reply.offload.state),
     ]
+}
+
+/// Returns the state as `ct list` prints it. An older instance sends only that of flow records.
+fn state(flow: &FlowLine) -> &str {
+    if flow.ct_state.is_empty() { &flow.state } else { &flow.ct_state }
 }
 
 fn print_reason(out: &mut impl Write, flow: &FlowLine) -> io::Result<()> {
     let end = |address, port| top_flows::endpoint(address, port, flow.proto);
     let (src, dst) = (end(flow.src, flow.sport), end(flow.dst, flow.dport));
     let (proto, age) = (proto_names::name(flow.proto), units::duration((flow.age_s * 1e9) as u64));
-    writeln!(out, "{proto} {src} -> {dst}  {}, {age} old", flow.state)?;
+    writeln!(out, "{proto} {src} -> {dst}  {}, {age} old", state(flow))?;
     for (name, direction) in [("orig", &flow.orig), ("reply", &flow.reply)] {
         let offload = &direction.offload;
         let packets = units::thousands(direction.packets);

@@ -8,6 +8,7 @@ mod player;
 
 pub(crate) use player::Player;
 
+use crate::cmd::problems::print_problems;
 use crate::cmd::run::secret;
 use crate::signals;
 use anyhow::Context;
@@ -65,14 +66,14 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let mut config = match args.engine.engine_config() {
         Ok(config) => config,
         Err(problems) => {
-            write_line(io::stderr(), &problems);
+            print_problems(&problems);
             return Ok(problems.exit_code());
         }
     };
     Memory::refuse_more_than_there_is(engine_bytes(&config))?;
     config.secret = secret()?;
     let inputs = [args.captures.as_slice(), args.engine.files()].concat();
-    let (outputs, mut records) = args.output.open(Command::Replay, &inputs)?;
+    let (mut outputs, mut records) = args.output.open(Command::Replay, &inputs)?;
     let writing = || args.output.writing();
     let interrupted = signals::interrupt_flag().context("cannot catch signals")?;
     records.wait_until(std::sync::Arc::clone(&interrupted));
@@ -82,6 +83,8 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let (summary, records) = player.finish().with_context(writing)?;
     let WrittenRecords { top, result, .. } = records.finish();
     result.with_context(writing)?;
+    // Zeros of captures that could not be read are no result.
+    outputs.report &= good || summary.ledger.rx > 0;
     outputs.finish(&title(&summary, started), &summary, top)?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace run`: runs the bump in the wire on DPDK ports.
 
+use crate::cmd::problems::print_problems;
 use crate::cpu_locks;
 use crate::live::ListHitsTimer;
 use crate::live::answers::Answers;
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut plan = match args.plan.plan(&cpus, netdev::mtu) {
         Ok(plan) => plan,
         Err(problems) => {
-            write_line(io::stderr(), &problems);
+            print_problems(&problems);
             return Ok(problems.exit_code());
         }
     };

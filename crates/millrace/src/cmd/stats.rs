@@ -7,7 +7,7 @@ use anyhow::Context;
 use control::{Instance, InstanceArgs, Line, QueryError, Request, RequestKind};
 use results::{table, units};
 use serde_json::Value;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub(crate) struct StatsArgs {
     #[command(flatten)]
     instance: InstanceArgs,
     /// Print again every S seconds, until Ctrl-C or the end of the run; cpu and rates are then
-    /// since the previous output
+    /// since the previous output. On a terminal each output replaces the one before
     #[arg(long, value_name = "S", value_parser = seconds)]
     watch: Option<Duration>,
     /// Print JSON, one line per output
@@ -35,6 +35,10 @@ Examples:
       The summary of each second, for other programs.
 
 Exit status: 0 good; 1 no instance answers; 2 wrong use.";
+
+/// Moves the cursor of a terminal to the top and clears the screen (ECMA-48 CUP and ED), so that
+/// each output takes the place of the one before.
+const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// Time between two checks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(50);
@@ -55,8 +59,11 @@ pub(crate) fn run(args: &StatsArgs) -> anyhow::Result<ExitCode> {
         if args.json {
             writeln!(out, "{summary}")?;
         } else {
+            if args.watch.is_some() && out.is_terminal() {
+                write!(out, "{CLEAR}")?;
+            }
             print(&mut out, &summary, last.as_ref())?;
-            writeln!(out, "{report}")?;
+            writeln!(out, "{}", units::as_printed_here(report))?;
         }
         out.flush()?;
         last = Some(summary);

@@ -18,6 +18,7 @@ use results::units;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use wire::proto_names;
 
 impl From<RunEnding> for Failure {
     fn from(_: RunEnding) -> Self {
@@ -240,6 +241,7 @@ fn flow_line(found: &ListedConn, ports: &[PortStatus], now: Nanos) -> FlowLine {
     FlowLine {
         ip_version: if record.src.is_ipv4() { 4 } else { 6 },
         proto: record.proto,
+        proto_name: proto_names::name(record.proto),
         src: record.src,
         sport: record.sport,
         dst: record.dst,
@@ -247,10 +249,13 @@ fn flow_line(found: &ListedConn, ports: &[PortStatus], now: Nanos) -> FlowLine {
         zone: record.zone,
         vlan: record.vlan.ids().to_vec(),
         start_ns: record.start,
+        start_us: record.start / 1000,
         last_ns: record.end,
+        last_us: record.end / 1000,
         age_s: seconds(record.start, now),
         idle_s: seconds(record.end, now),
         state: record.state.name().to_owned(),
+        ct_state: found.flow.proto_state.name().to_owned(),
         orig: line(0, &record.orig),
         reply: line(1, &record.reply),
         worker: found.lcore,
@@ -276,6 +281,7 @@ fn offload_line(
         reason: view.reason.map(|reason| reason.name().to_owned()),
         words,
         since_ns: view.since,
+        since_us: view.since.map(|since| since / 1000),
         port: port.map(|port| port.rules.name.clone()),
         rate_pps: view.rate,
         hits: view.hits,

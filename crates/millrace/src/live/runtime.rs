@@ -200,8 +200,9 @@ impl Runtime {
     pub(crate) fn port_events(&mut self) -> Vec<PortEvent> {
         let (unmarked, wrong) = (self.unmarked(), self.with_wrong_checksums());
         let events = self.ports.iter_mut().zip(unmarked).zip(wrong);
-        let of_port = |((port, is_unmarked), has_wrong): ((&mut PortWatch, bool), bool)| {
-            [port.event(), port.unmarked(is_unmarked), port.unfinished(has_wrong)]
+        let of_port = |((port, unmarked), has_wrong): ((&mut PortWatch, Unmarked), bool)| {
+            let Unmarked { is_unmarked, had_marks } = unmarked;
+            [port.event(), port.unmarked(is_unmarked, had_marks), port.unfinished(has_wrong)]
         };
         events.flat_map(of_port).flatten().collect()
     }
@@ -216,12 +217,15 @@ impl Runtime {
         wrong
     }
 
-    /// Returns, for each port, true if a kind of rules has no effect there.
-    fn unmarked(&self) -> Vec<bool> {
-        let mut unmarked = vec![false; self.ports.len()];
+    /// Returns, for each port, whether a kind of rules has no effect there.
+    fn unmarked(&self) -> Vec<Unmarked> {
+        let mut unmarked = vec![Unmarked::default(); self.ports.len()];
         for Running { wire, counters, .. } in &self.workers {
-            for (side, kinds) in counters.read().aside.into_iter().enumerate() {
-                unmarked[2 * wire + side] |= kinds > 0;
+            let counters = counters.read();
+            for (side, kinds) in counters.aside.into_iter().enumerate() {
+                let Unmarked { is_unmarked, had_marks } = &mut unmarked[2 * wire + side];
+                *is_unmarked |= kinds > 0;
+                *had_marks |= counters.marked > 0;
             }
         }
         unmarked
@@ -294,6 +298,15 @@ impl Runtime {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Marks of packets of one port.
+#[derive(Clone, Copy, Default)]
+struct Unmarked {
+    /// A kind of rules has no effect there.
+    is_unmarked: bool,
+    /// Packets of its wire have had marks.
+    had_marks: bool,
 }
 
 /// Waits until the NICs have no rules of this run. Prints once a second how many are left.

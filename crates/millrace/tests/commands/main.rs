@@ -11,3 +11,4 @@ mod doctor;
 mod generator_outputs;
 mod loopback;
 mod nic;
+mod words;

@@ -139,6 +139,20 @@ impl Router {
         words
     }
 
+    /// Has the kernel count packets and bytes of connections from now on.
+    pub(crate) fn count_bytes(&self) {
+        self.set("net/netfilter/nf_conntrack_acct", 1);
+    }
+
+    /// Returns the kernel's list of connections of both IP versions.
+    pub(crate) fn list(&self) -> String {
+        let list = |family| {
+            let args = ["-L", "-o", "extended", "-f", family];
+            run(self.router.command("conntrack").args(args))
+        };
+        list("ipv4") + &list("ipv6")
+    }
+
     /// Returns the kernel's state of each packet.
     pub(crate) fn words(&self, scratch: &Scratch, frames: &[(usize, Vec<u8>)]) -> Vec<Word> {
         let [script, input, output] = ["script.py", "in", "out"].map(|name| scratch.path(name));

@@ -174,8 +174,8 @@ fn each_load_is_run_in_each_mode() {
     let scratch = new_scratch("demo-twin");
     let flows = scratch.path("flows.jsonl");
     let mut command = twins(&scratch, "0.3");
-    // The modes of `stateless` are those of `small-tcp`, those of `tcp-connections` of `long-tcp`.
-    let some = ["stateful", "small-tcp", "long-tcp"];
+    // The modes of the others are those of `long-tcp`.
+    let some = ["stateful", "long-tcp"];
     let loads = if runs_all_cases() { &SHORT[..] } else { &some };
     with_loads(command.args(["--speed", "1G", "--flows", &flows]), loads);
     let [text, errors] = finish(&mut command, &scratch);
@@ -325,8 +325,8 @@ fn every_personality_runs_the_demo_to_its_end() {
     if driver().is_none() {
         return;
     }
-    // One of each kind: with bypass, without, and one that takes no rules.
-    let some = ["cx5", "x710", "n6010"];
+    // One with rules, and one that takes none.
+    let some = ["x710", "n6010"];
     let is_run = |name: &&str| runs_all_cases() || some.contains(name);
     for name in twin::personality::NAMES.into_iter().filter(is_run) {
         let scratch = new_scratch(&format!("demo-{name}"));

@@ -103,7 +103,7 @@ fn every_fault_leaves_every_conversation_as_it_is() {
         (some(&honest), "1/64"),
         (some(&LIES), "always"),
         ("late-activation+late-deactivation".to_owned(), "1/64"),
-        ("undeletable:0.3+full-early:0.0001".to_owned(), "1/64"),
+        ("undeletable:0.3+full-early:0.0001+wedge:40".to_owned(), "1/64"),
     ];
     for (case, (faults, check)) in cases.into_iter().enumerate() {
         // Late rules are among the first case's faults, too.
@@ -118,6 +118,32 @@ fn every_fault_leaves_every_conversation_as_it_is() {
 
 /// Faults after which only the key of a packet shows its connection.
 const LIES: [&str; 3] = ["mask-ignored", "truncated-mark", "destroy-leaves-rule"];
+
+/// The rules of this NIC have an effect until the 200th change; from then on, none has, and no call
+/// fails.
+#[test]
+fn a_nic_that_gets_stuck_is_named_and_changes_no_total() {
+    if driver().is_none() || !has_cpus(2) {
+        return;
+    }
+    let setup = Setup::new("stuck").capacity(1 << 14);
+    let [a, b] = ["a", "b"].map(|name| setup.path(name));
+    write_workload([&a, &b]);
+    let port = |number, capture: &str| {
+        format!("net_twin{number},replay={capture},loops=forever,faults=wedge:200")
+    };
+    let [port_a, port_b] = [port(0, &a), port(1, &b)];
+    let mut bump = setup.pair(&port_a, &port_b).args(&["--offload", "after 8"]).start();
+    for port in [&port_a, &port_b] {
+        bump.wait_for_message(&format!("port {port}: rules have no effect any more: "));
+    }
+    let ended = bump.finish();
+    ended.assert_balanced();
+    let summary = ended.summary();
+    assert_no_rule_left(&summary);
+    let admission = &summary["offload"]["admission"];
+    assert!(count(&admission["effective"]) > 0 && count(&admission["ineffective"]) >= 16);
+}
 
 #[test]
 fn rules_without_effect_are_found() {

@@ -23,6 +23,7 @@ mod bypass_kernel;
 mod captures;
 mod compat;
 mod conntrack;
+mod conntrack_list;
 mod control;
 mod ct;
 mod cycles;
@@ -85,6 +86,15 @@ fn scaled(name: &str, usual: u64) -> u64 {
 /// True if tests run all their cases, for `make prove-cases`. Otherwise they run some, to be short.
 fn runs_all_cases() -> bool {
     std::env::var_os("MILLRACE_ALL_CASES").is_some()
+}
+
+/// True if this test is to run now. The long ones whose parts other tests have too run only in
+/// `make prove-cases`.
+fn is_run_now() -> bool {
+    if !runs_all_cases() {
+        testkit::host::skip("only `make prove-cases` runs it");
+    }
+    runs_all_cases()
 }
 
 /// Makes a directory that is removed when the test ends.

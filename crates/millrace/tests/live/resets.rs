@@ -7,8 +7,8 @@ use crate::equivalence::{LOOPS, is_client, write_workload};
 use crate::new_scratch;
 use crate::offload::{assert_no_rule_left, ports, run_through};
 use crate::records::{Conversations, conversations};
-use crate::runs_all_cases;
 use crate::twin::{Bench, driver};
+use crate::{is_run_now, runs_all_cases};
 use serde_json::Value;
 use std::fs::File;
 use testkit::host::has_cpus;
@@ -66,7 +66,7 @@ fn resets_leave_every_conversation_as_it_is() {
 
 #[test]
 fn resets_on_top_of_all_else_leave_every_conversation_as_it_is() {
-    if driver().is_none() || !has_cpus(2) {
+    if !is_run_now() || driver().is_none() || !has_cpus(2) {
         return;
     }
     let loops = format!("loops={LOOPS}");

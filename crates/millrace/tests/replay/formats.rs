@@ -37,20 +37,25 @@ fn conversation() -> Vec<Packet> {
     frames.iter().map(packet).collect()
 }
 
+/// Time of the last packet.
+const LATER_NS: u64 = START_NS + 1000 * SECOND_NS;
+
 fn expected() -> Vec<Value> {
     let none = json!({"packets": 0, "bytes": 0, "ip_bytes": 0, "tcp_flags": 0});
     vec![
         json!({
             "ip_version": 6, "proto": 17, "src": "2001:db8::1", "sport": 5353,
             "dst": "2001:db8::2", "dport": 53, "zone": 0, "vlan": [],
-            "start_ns": START_NS, "end_ns": START_NS,
+            "start_ns": START_NS, "start_us": START_NS / 1000,
+            "end_ns": START_NS, "end_us": START_NS / 1000,
             "orig": {"packets": 1, "bytes": 74, "ip_bytes": 60, "tcp_flags": 0},
             "reply": none, "state": "new", "end_reason": "idle", "mark": 0, "label": "0x0",
         }),
         json!({
             "ip_version": 4, "proto": 6, "src": "10.0.0.1", "sport": 40_000,
             "dst": "10.0.0.2", "dport": 443, "zone": 100, "vlan": [100, 7],
-            "start_ns": START_NS, "end_ns": START_NS + 750_000_000,
+            "start_ns": START_NS, "start_us": START_NS / 1000,
+            "end_ns": START_NS + 750_000_000, "end_us": (START_NS + 750_000_000) / 1000,
             "orig": {"packets": 3, "bytes": 386, "ip_bytes": 320, "tcp_flags": 27},
             "reply": {"packets": 2, "bytes": 124, "ip_bytes": 80, "tcp_flags": 19},
             "state": "closing", "end_reason": "fin", "mark": 0, "label": "0x0",
@@ -58,7 +63,8 @@ fn expected() -> Vec<Value> {
         json!({
             "ip_version": 4, "proto": 1, "src": "10.0.0.1", "sport": 77,
             "dst": "10.0.0.2", "dport": 8 * 256, "zone": 0, "vlan": [],
-            "start_ns": START_NS + 375_000_000, "end_ns": START_NS + 500_000_000,
+            "start_ns": START_NS + 375_000_000, "start_us": (START_NS + 375_000_000) / 1000,
+            "end_ns": START_NS + 500_000_000, "end_us": (START_NS + 500_000_000) / 1000,
             "orig": {"packets": 1, "bytes": 98, "ip_bytes": 84, "tcp_flags": 0},
             "reply": {"packets": 1, "bytes": 98, "ip_bytes": 84, "tcp_flags": 0},
             "state": "open", "end_reason": "idle", "mark": 0, "label": "0x0",
@@ -66,7 +72,8 @@ fn expected() -> Vec<Value> {
         json!({
             "ip_version": 6, "proto": 17, "src": "2001:db8::2", "sport": 53,
             "dst": "2001:db8::1", "dport": 5353, "zone": 0, "vlan": [],
-            "start_ns": START_NS + 1000 * SECOND_NS, "end_ns": START_NS + 1000 * SECOND_NS,
+            "start_ns": LATER_NS, "start_us": LATER_NS / 1000,
+            "end_ns": LATER_NS, "end_us": LATER_NS / 1000,
             "orig": {"packets": 1, "bytes": 82, "ip_bytes": 68, "tcp_flags": 0},
             "reply": none, "state": "new", "end_reason": "exit", "mark": 0, "label": "0x0",
         }),

@@ -16,6 +16,7 @@ impl Nic {
     /// Brings the NIC back as new; returns false if that fails.
     pub fn bring_back(&mut self) -> bool {
         self.go_down();
+        self.faults.port_was_reset();
         self.is_isolated = false;
         self.is_down = self.faults.strikes(Fault::ResetFails);
         !self.is_down

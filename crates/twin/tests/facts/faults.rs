@@ -203,6 +203,27 @@ fn a_reset_fails_until_it_does_not() {
     assert!((1..100).contains(&failed), "{failed}");
 }
 
+/// As the article about FlowTable saw it with an X710.
+#[test]
+fn a_nic_gets_stuck_and_says_nothing() {
+    for (faults, is_free) in [("wedge:3", false), ("wedge:3+reset", true)] {
+        let mut nic = nic(faults);
+        let rule = create(&mut nic, TUPLE, "mark 1").unwrap().value;
+        let other = create(&mut nic, "eth / ipv4 / udp", "mark 2").unwrap().value;
+        assert_eq!(mark(&nic, 0), Some(1));
+        nic.destroy(other, 0).unwrap();
+        assert_eq!(mark(&nic, 0), None, "the third change was one too many");
+        nic.destroy(rule, 0).unwrap();
+        create(&mut nic, TUPLE, "mark 3").unwrap();
+        assert_eq!((mark(&nic, 0), nic.next_change_us(0)), (None, None));
+        assert!(nic.bring_back());
+        nic.set_queues(4);
+        nic.set_started(true);
+        create(&mut nic, TUPLE, "mark 4").unwrap();
+        assert_eq!(mark(&nic, 0), is_free.then_some(4));
+    }
+}
+
 #[test]
 fn all_faults_at_random_are_the_same_from_the_same_seed() {
     let run = |seed| {

@@ -3,7 +3,7 @@
 
 use super::states::FlagKind;
 use super::window::{TcpWindow, WindowScales};
-use crate::api::{Anomaly, PROTO_TCP};
+use crate::api::{Anomaly, PROTO_TCP, ProtoState};
 use crate::conn::event::Transition;
 use crate::conn::record::ConnHot;
 use crate::conn::sampler::Sampler;
@@ -136,6 +136,19 @@ impl<const W: usize> ConnHot<W> {
     fn yields_to_syn(&self, direction: usize, syn: SeqNumbers) -> bool {
         let is_late = || self.window.is_repeated(WindowScales(0), direction, syn);
         self.state() == State::TcpPickedUp && !is_late()
+    }
+
+    /// Returns the protocol state for users, with the words of Linux: it says `CLOSE_WAIT` once the
+    /// first FIN is acknowledged, whichever end has sent it. Without window check that is not
+    /// known. `None` for a record that is not in use.
+    pub(crate) fn proto_state(&self) -> Option<ProtoState> {
+        let closer = match self.state() {
+            State::TcpFinWait => 0,
+            State::TcpCloseWait => 1,
+            state => return state.proto_state(),
+        };
+        let is_acknowledged = self.checks_window() && self.window.is_acknowledged(closer);
+        Some(if is_acknowledged { ProtoState::CloseWait } else { ProtoState::FinWait })
     }
 
     fn check_rst(&self, direction: usize, flags: u8, rst: SeqNumbers) -> Result<(), Anomaly> {

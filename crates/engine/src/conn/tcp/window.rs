@@ -422,6 +422,11 @@ impl TcpWindow {
         (-1..=distance(self.acks[1], self.ends[0])).contains(&distance(self.acks[1], seq))
     }
 
+    /// True if the peer of this side has acknowledged all that the side has sent.
+    pub(crate) fn is_acknowledged(&self, direction: usize) -> bool {
+        distance(self.ends[direction], self.acks[1 - direction]) >= 0
+    }
+
     /// True if both sides have acknowledged all data.
     pub(crate) fn is_all_acked(&self) -> bool {
         self.acks[0] == self.ends[1] && self.acks[1] == self.ends[0]

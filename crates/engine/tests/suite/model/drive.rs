@@ -5,9 +5,9 @@ use super::reference::{Model, Record};
 use super::traffic::{self, Packet, Pools, Rng, VLANS};
 use engine::{
     BURST_MAX, ChecksumCheck, Config, CtState, Cursor, EndpointMatch, Engine, Evict,
-    FragmentLimits, InvalidPackets, MalformedPackets, RestoreOutcome, Side, Stats, TcpPickup,
-    TcpWindowCheck, Timeouts, Tracking, Verdict, WhenFull, ZonePolicies, ZonePolicy, ZoneRule,
-    ZoneSource,
+    FragmentLimits, InvalidPackets, MalformedPackets, NeighbourDiscovery, RestoreOutcome, Side,
+    Stats, TcpPickup, TcpWindowCheck, Timeouts, Tracking, Verdict, WhenFull, ZonePolicies,
+    ZonePolicy, ZoneRule, ZoneSource,
 };
 use std::sync::Arc;
 use wire::{BytesPacket, FrameBuilder};
@@ -66,6 +66,8 @@ impl Case {
                 ZoneSource::Fixed(9),
             ]),
             timeouts: any_timeouts(b, grid),
+            neighbour_discovery: [NeighbourDiscovery::Untracked, NeighbourDiscovery::Tracked]
+                [(b % 2) as usize],
             pick_up: dice.pick(&[TcpPickup::Loose, TcpPickup::Loose, TcpPickup::Strict]),
             embryonic_percent: dice.pick(&[100, 100, 50, 25, 1]),
             evict: dice.pick(&[Evict::Embryonic, Evict::Nothing]),

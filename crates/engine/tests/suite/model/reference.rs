@@ -14,8 +14,8 @@ use super::room::Room;
 use super::sequence::{Said, Sequence, Stage, is_sound};
 use engine::{
     Anomaly, ChecksumCheck, Config, CtState, EndReason, EndpointMatch, FlowRecord,
-    InvalidFragments, InvalidPackets, MalformedPackets, Side, Stats, TcpPickup, TcpWindowCheck,
-    Tracking, UntrackedReason, Verdict, WhenFull, ZonePolicy, ZoneRule, ZoneSource,
+    InvalidFragments, InvalidPackets, MalformedPackets, NeighbourDiscovery, Side, Stats, TcpPickup,
+    TcpWindowCheck, Tracking, UntrackedReason, Verdict, WhenFull, ZonePolicy, ZoneRule, ZoneSource,
 };
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -807,6 +807,11 @@ impl Model {
                 return self.begin(key, seen, (CtState::NEW, Flow::begin_bare(seen, self.now)));
             }
             Tracking::Connections => {}
+        }
+        let is_tracked = self.config.neighbour_discovery == NeighbourDiscovery::Tracked;
+        let finds = |icmp: Icmp| seen.proto == ICMPV6 && matches!(icmp.kind, 130..=137 | 143);
+        if !is_tracked && seen.icmp.is_some_and(finds) {
+            return (self.without_flow(UntrackedReason::NeighbourDiscovery, key.zone), vec![]);
         }
         let opens = seen.tcp_flags & (SYN | ACK | RST | FIN) == SYN;
         if seen.proto == TCP && !opens && policy.pick_up == TcpPickup::Strict {

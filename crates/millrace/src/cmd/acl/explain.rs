@@ -5,6 +5,7 @@
 mod capture;
 mod running;
 
+use crate::cmd::problems::print_problems;
 use crate::cmd::query_args::QueryArgs;
 use crate::live::answers::explain::{
     frame_line, frame_rules, line_without_connection, packet_rules, states,
@@ -131,7 +132,7 @@ fn explain_by_config(args: &ExplainArgs, config: &Path) -> anyhow::Result<ExitCo
     let plan = match super::plan(config) {
         Ok(plan) => plan,
         Err(problems) => {
-            report::output::write_line(io::stderr(), &problems);
+            print_problems(&problems);
             return Ok(problems.exit_code());
         }
     };

@@ -11,25 +11,25 @@ use wire::proto_names;
 #[command(next_help_heading = "Which connections")]
 pub(super) struct FilterArgs {
     /// Connections in this zone
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'w', long, value_name = "N")]
     zone: Option<u16>,
     /// Connections of this protocol: tcp, udp, icmp, icmpv6, sctp, gre, esp, or a number
-    #[arg(long, value_name = "P", value_parser = proto_names::number)]
+    #[arg(short, long, value_name = "P", value_parser = proto_names::number)]
     proto: Option<u8>,
     /// Connections in this state, such as ESTABLISHED or udp_first
     #[arg(long, value_name = "STATE", value_parser = state)]
     state: Option<StateName>,
     /// Connections with this mark; with /MASK only those bits are compared
-    #[arg(long, value_name = "BITS[/MASK]", value_parser = bits::<32>)]
+    #[arg(short, long, value_name = "BITS[/MASK]", value_parser = bits::<32>)]
     mark: Option<Bits<32>>,
     /// Connections with this label; with /MASK only those bits are compared
     #[arg(long, value_name = "BITS[/MASK]", value_parser = bits::<128>)]
     label: Option<Bits<128>>,
     /// Connections whose originator has this address, or one in this network
-    #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
+    #[arg(short, long, value_name = "ADDR[/LEN]", value_parser = net)]
     src: Option<PrefixText>,
     /// Connections whose responder has this address, or one in this network
-    #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
+    #[arg(short, long, value_name = "ADDR[/LEN]", value_parser = net)]
     dst: Option<PrefixText>,
     /// Connections of which either end has this address, or one in this network
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]

@@ -11,10 +11,13 @@ use control::{
     AnswerError, ConnectionLine, CountsLine, EventLine, Failure, Line, LineWriter, Request,
     ZoneLine,
 };
-use engine::{DirectionCounters, FlowEvent, FlowRecord, Query, WhenFull, ZonePolicy, ZoneStatus};
+use engine::{
+    DirectionCounters, FlowEvent, FlowRecord, ProtoState, Query, WhenFull, ZonePolicy, ZoneStatus,
+};
 use report::records::label;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use wire::proto_names;
 
 /// Time between two checks for events.
 const NAP: Duration = Duration::from_millis(5);
@@ -164,9 +167,11 @@ fn event_line(item: StreamItem, worker: u32) -> Line {
     Line::Event(Box::new(EventLine {
         change: change.name().to_owned(),
         at_ns: at,
+        at_us: at / 1000,
         end_reason: end_reason(&event).map(str::to_owned),
         connection: ConnectionLine {
             state: proto_state.map(|state| state.name().to_owned()),
+            replied: is_replied(record, *proto_state),
             assured: *is_assured,
             ..record_line(record, worker)
         },
@@ -180,9 +185,20 @@ pub(super) fn connection_line(found: &ListedConn, now: engine::Nanos) -> Connect
     ConnectionLine {
         state: Some(flow.proto_state.name().to_owned()),
         timeout_s: Some(left as f64 / 1e9),
+        replied: is_replied(&flow.record, Some(flow.proto_state)),
         assured: flow.is_assured,
         ..record_line(&flow.record, found.lcore)
     }
+}
+
+/// True if the responder has sent a packet that fits. In states without an answer, its packets were
+/// counted and ignored, such as the challenge ACK to a SYN (RFC 5961 section 4).
+fn is_replied(record: &FlowRecord, state: Option<ProtoState>) -> bool {
+    let is_unanswered = matches!(
+        state,
+        Some(ProtoState::SynSent | ProtoState::PickedUp | ProtoState::HeartbeatSent)
+    );
+    record.reply.packets > 0 && !is_unanswered
 }
 
 /// Converts a record to a line.
@@ -196,6 +212,7 @@ fn record_line(record: &FlowRecord, worker: u32) -> ConnectionLine {
     ConnectionLine {
         ip_version: if record.src.is_ipv4() { 4 } else { 6 },
         proto: record.proto,
+        proto_name: proto_names::name(record.proto),
         src: record.src,
         sport: record.sport,
         dst: record.dst,
@@ -203,7 +220,9 @@ fn record_line(record: &FlowRecord, worker: u32) -> ConnectionLine {
         zone: record.zone,
         vlan: record.vlan.ids().to_vec(),
         start_ns: record.start,
+        start_us: record.start / 1000,
         last_ns: record.end,
+        last_us: record.end / 1000,
         state: None,
         timeout_s: None,
         replied: record.reply.packets > 0,

@@ -29,6 +29,7 @@ fn log_line(queries: &QueryClient, item: StreamItem, lcore: u32) -> Line {
     let of_worker = queries.workers.iter().find(|worker| worker.lcore == lcore);
     Line::AccessLog(AccessLogLine {
         at_ns: log.at,
+        at_us: log.at / 1000,
         pair: of_worker.map_or(0, |worker| worker.wire as u32),
         port: side_name(log.side).to_owned(),
         list: log.list.name.clone(),

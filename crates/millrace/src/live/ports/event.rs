@@ -19,7 +19,11 @@ pub(crate) enum PortEvent {
     /// working. Both look alike from here.
     LeftNamespace(String),
     /// The port takes rules, but packets arrive without their marks.
-    Unmarked(String),
+    Unmarked {
+        port: String,
+        /// True if packets had marks before: the NIC is stuck.
+        had_marks: bool,
+    },
     /// Packets of the port have wrong checksums, and it reads a Linux interface beside the host's
     /// stack.
     UnfinishedChecksums { port: String, interface: String },
@@ -51,11 +55,18 @@ impl fmt::Display for PortEvent {
                 "port {port}: its interface has left this network namespace: moved to another, or \
                  deleted"
             ),
-            PortEvent::Unmarked(port) => write!(
+            PortEvent::Unmarked { port, had_marks: false } => write!(
                 f,
                 "port {port}: rules have no effect: packets arrive without the marks of their \
                  rules; Millrace installs no more such rules for a while, and these connections \
                  stay in software"
+            ),
+            PortEvent::Unmarked { port, had_marks: true } => write!(
+                f,
+                "port {port}: rules have no effect any more: the NIC gave marks before, and its \
+                 driver reports no error; Millrace installs no more such rules for a while, and \
+                 these connections stay in software. If it stays so, restart Millrace, or the \
+                 host: some NICs get stuck until they are reset"
             ),
             PortEvent::UnfinishedChecksums { port, interface } => write!(
                 f,

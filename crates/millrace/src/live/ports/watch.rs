@@ -40,11 +40,13 @@ impl PortWatch {
     }
 
     /// Returns the warning about rules without effect, once.
-    pub(crate) fn unmarked(&mut self, is_unmarked: bool) -> Option<PortEvent> {
+    /// `had_marks`: packets of its wire have had marks.
+    pub(crate) fn unmarked(&mut self, is_unmarked: bool, had_marks: bool) -> Option<PortEvent> {
         if !is_unmarked || std::mem::replace(&mut self.is_unmarked, true) {
             return None;
         }
-        Some(PortEvent::Unmarked(self.port.lock().info().devargs.clone()))
+        let port = self.port.lock().info().devargs.clone();
+        Some(PortEvent::Unmarked { port, had_marks })
     }
 
     /// Returns the warning about checksums left to hardware, once.
