@@ -3,6 +3,7 @@
 //! root, so that tests can show it any machine. Unreadable values are `None`, or empty where that
 //! means the same.
 
+mod boot;
 mod cgroup;
 mod cpus;
 mod energy;
@@ -13,6 +14,8 @@ mod nodes;
 mod processes;
 mod software;
 
+pub(crate) use boot::{Boot, BootLoader, Tuned};
+pub(crate) use cpus::BUSY_PERCENT;
 pub use cpus::{CPU_MAX, CpuList, CpuLoad, Cpus, Processor, format_cpus};
 pub use energy::{EnergyMeter, NoEnergy};
 pub(crate) use memory::{HugepagePool, NO_LIMIT};
@@ -35,6 +38,13 @@ pub struct Host {
     /// Every NIC on the PCI bus; `None` without such a bus.
     pub(crate) nics: Option<Vec<Nic>>,
     pub(crate) software: Software,
+    pub(crate) boot: Boot,
+    /// Load of the cpus, if it was measured.
+    pub(crate) load: Option<CpuLoad>,
+    /// Process that keeps the busiest cpu busy, if it is known.
+    pub(crate) busiest: Option<Process>,
+    /// Linux interfaces; `None` if the kernel does not list them.
+    pub(crate) interfaces: Option<Vec<Interface>>,
 }
 
 impl Host {
@@ -47,7 +57,23 @@ impl Host {
             memory: Memory::read(root),
             nics: nics::read(root),
             software: Software::read(root),
+            boot: Boot::read(root),
+            load: None,
+            busiest: None,
+            interfaces: nics::read_interfaces(root),
         }
+    }
+
+    /// Adds what a copy of files cannot tell: the load of this host's cpus, measured for a tenth of
+    /// a second, and the process that keeps the busiest one busy. `gro` says whether an interface
+    /// has GRO on.
+    pub fn measure(&mut self, gro: impl Fn(&str) -> Option<bool>) {
+        let load = CpuLoad::measure();
+        let busiest = load.busiest().filter(|(_, percent)| *percent > BUSY_PERCENT);
+        self.busiest = busiest.and_then(|(cpu, _)| busiest_process_on(cpu));
+        self.load = Some(load);
+        let interfaces = self.interfaces.iter_mut().flatten();
+        interfaces.for_each(|interface| interface.gro = gro(&interface.name));
     }
 }
 

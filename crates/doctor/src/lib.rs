@@ -7,13 +7,18 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod boot;
 mod cpus;
 pub mod host;
+mod interfaces;
 mod memory;
 mod nics;
+mod script;
 mod software;
 #[cfg(test)]
 mod tests;
+
+pub use crate::script::fix_script;
 
 use crate::host::Host;
 use serde::Serialize;
@@ -67,6 +72,8 @@ pub fn diagnose(host: &Host) -> Vec<Finding> {
     let mut findings = software::diagnose(&host.software);
     findings.extend(cpus::diagnose(host));
     findings.extend(memory::diagnose(&host.memory));
+    findings.extend(boot::diagnose(host));
     findings.extend(nics::diagnose(host));
+    findings.extend(interfaces::diagnose(host));
     findings
 }

@@ -19,8 +19,12 @@ pub struct Software {
     pub(crate) privileges: Option<Privileges>,
     /// Loaded kernel modules that can hand a NIC to DPDK.
     pub(crate) nic_modules: Vec<&'static str>,
-    /// True if vfio was set to work without an IOMMU.
-    pub(crate) vfio_without_iommu: bool,
+    /// True if vfio is set to work without an IOMMU, and false if it could be; `None` if it cannot,
+    /// or if that is not known because it is not loaded.
+    pub(crate) vfio_without_iommu: Option<bool>,
+    /// True if the kernel was built with a vfio that can work without an IOMMU; `None` if its build
+    /// configuration cannot be read.
+    pub(crate) has_noiommu: Option<bool>,
     /// Number of IOMMU groups; 0 if the IOMMU is off.
     pub(crate) iommu_groups: usize,
     /// Socket families of the kernel, of `PACKET` and `XDP`.
@@ -71,12 +75,24 @@ impl Software {
             dpdk: read_dpdk(root),
             privileges: read_privileges(root),
             nic_modules: modules.iter().filter(module_loaded).copied().collect(),
-            vfio_without_iommu: noiommu.as_deref() == Some("Y"),
+            vfio_without_iommu: noiommu.as_deref().map(|mode| matches!(mode, "Y" | "1")),
+            has_noiommu: noiommu.is_some().then_some(true).or_else(|| read_noiommu(root)),
             iommu_groups: root.names("sys/kernel/iommu_groups").len(),
             socket_families: root.text("proc/net/protocols").map(known),
             irqbalance: runs(root, "irqbalance"),
         }
     }
+}
+
+/// Reads from the kernel's build configuration whether vfio can work without an IOMMU.
+fn read_noiommu(root: Root) -> Option<bool> {
+    if root.has("sys/module/vfio") {
+        return Some(false);
+    }
+    let release = root.text("proc/sys/kernel/osrelease")?;
+    let places = [format!("boot/config-{release}"), format!("lib/modules/{release}/config")];
+    let config = places.iter().find_map(|place| root.text(place))?;
+    Some(config.lines().any(|line| line == "CONFIG_VFIO_NOIOMMU=y"))
 }
 
 /// Finds DPDK. Debian has the drivers in `usr/lib/<triplet>/dpdk/pmds-<abi>`, others have them in
