@@ -13,6 +13,7 @@ mod nics;
 mod nodes;
 mod processes;
 mod software;
+mod vmbus;
 
 pub(crate) use boot::{Boot, BootLoader, Tuned};
 pub(crate) use cpus::BUSY_PERCENT;
@@ -26,6 +27,8 @@ pub use nodes::{node_of_interface, node_of_pci};
 pub use processes::{Process, busiest_process_on};
 pub(crate) use software::Privileges;
 pub use software::Software;
+pub use vmbus::vfs_without_master;
+pub(crate) use vmbus::{USER_DRIVER as VMBUS_USER_DRIVER, VmbusNic};
 
 use std::path::Path;
 
@@ -37,6 +40,8 @@ pub struct Host {
     pub(crate) memory: Memory,
     /// Every NIC on the PCI bus; `None` without such a bus.
     pub(crate) nics: Option<Vec<Nic>>,
+    /// Every NIC on VMBus; `None` without such a bus.
+    pub(crate) vmbus: Option<Vec<VmbusNic>>,
     pub(crate) software: Software,
     pub(crate) boot: Boot,
     /// Load of the cpus, if it was measured.
@@ -51,11 +56,13 @@ impl Host {
     /// Reads the host whose root directory is `root`.
     pub fn read(root: &Path) -> Self {
         let root = Root(root);
+        let nics = nics::read(root);
         Self {
             cpus: Cpus::read(root),
             processor: Processor::read(root),
             memory: Memory::read(root),
-            nics: nics::read(root),
+            vmbus: vmbus::read(root, nics.as_deref().unwrap_or_default()),
+            nics,
             software: Software::read(root),
             boot: Boot::read(root),
             load: None,

@@ -33,7 +33,7 @@ fn diagnose_one(interface: &Interface) -> Finding {
     if let Some(usage) = interface.usage() {
         return Finding::new(&topic, Status::Ok, format!("{found}; {usage}"));
     }
-    let found = format!("{found}; ready as port {}", interface.name);
+    let found = format!("{found}; this host does not use it");
     if interface.mtu.is_some_and(|mtu| mtu > TAP_MTU) {
         return Finding::new(&topic, Status::Note, found).advise(format!(
             "above MTU {TAP_MTU} the driver is net_af_packet; both ports of a pair need the same MTU"

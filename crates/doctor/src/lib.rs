@@ -17,6 +17,7 @@ mod script;
 mod software;
 #[cfg(test)]
 mod tests;
+mod vmbus;
 
 pub use crate::script::fix_script;
 
@@ -74,6 +75,7 @@ pub fn diagnose(host: &Host) -> Vec<Finding> {
     findings.extend(memory::diagnose(&host.memory));
     findings.extend(boot::diagnose(host));
     findings.extend(nics::diagnose(host));
+    findings.extend(vmbus::diagnose(host));
     findings.extend(interfaces::diagnose(host));
     findings
 }

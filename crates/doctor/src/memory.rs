@@ -24,13 +24,20 @@ pub(super) fn diagnose(memory: &Memory) -> Vec<Finding> {
 
 fn available(memory: &Memory) -> Finding {
     const TOPIC: &str = "memory";
-    let Some(available_mb) = memory.available_bytes.map(|bytes| bytes >> 20) else {
+    let Some(available_mb) = memory.usable_bytes().map(|bytes| bytes >> 20) else {
         return Finding::unknown(TOPIC, "proc/meminfo");
     };
-    let found = format!("{available_mb} MB available");
+    let found = match memory.is_limited_by_group() {
+        true => format!("{available_mb} MB left within the limit of this control group"),
+        false => format!("{available_mb} MB available"),
+    };
     match available_mb {
-        0..LEAST_MB => Finding::new(TOPIC, Status::Fail, found)
-            .advise(format!("free memory: a run needs at least {LEAST_MB} MB")),
+        0..LEAST_MB => {
+            Finding::new(TOPIC, Status::Fail, found).advise(match memory.is_limited_by_group() {
+                true => format!("raise the limit (memory.max): a run needs at least {LEAST_MB} MB"),
+                false => format!("free memory: a run needs at least {LEAST_MB} MB"),
+            })
+        }
         LEAST_MB..COMFORTABLE_MB => Finding::new(TOPIC, Status::Warn, found)
             .advise("the default tables do not fit: lower [table] capacity"),
         _ => Finding::new(TOPIC, Status::Ok, found),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Judges NICs: which can be a port, which must never be taken, and how to bind one to DPDK.
+//! Judges NICs on the PCI bus: which can be a port, which must never be taken, and how to bind one to DPDK.
 
 use super::{Finding, Status};
-use crate::host::{Host, Nic, Software, USER_DRIVERS};
+use crate::host::{Host, Nic, Software, USER_DRIVERS, VmbusNic};
 
 /// Drivers by which Linux and DPDK share the NIC.
 const SHARING_DRIVERS: [&str; 3] = ["mlx4_core", "mlx5_core", "mana"];
@@ -121,6 +121,11 @@ fn diagnose_nic(nic: &Nic, host: &Host) -> Finding {
         what = format!("{what}, NUMA node {node}");
     }
     let address = &nic.address;
+    let is_other_half = |it: &&VmbusNic| it.vf.as_ref().is_some_and(|vf| vf.address == *address);
+    if let Some(whole) = host.vmbus.iter().flatten().find(is_other_half) {
+        let found = format!("{what}; the VF of nic {}: both are one NIC", whole.uuid);
+        return Finding::new(&topic, Status::Ok, found);
+    }
     match NicUse::of(nic) {
         NicUse::Host(interface, usage) => {
             Finding::new(&topic, Status::Note, format!("{what}; {interface} {usage}"))

@@ -7,6 +7,8 @@
 //! decides which steps are written at all.
 
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use crate::host::{Host, Nic, format_cpus};
 use crate::nics::{NicUse, user_driver};
@@ -23,10 +25,11 @@ pub fn fix_script(host: &Host) -> String {
         steps::isolation,
         steps::kernel_parameters,
         steps::hugepages,
-        steps::pci_ports,
-        steps::vmbus_ports,
         steps::tuning,
         steps::interrupts,
+        steps::vmbus_ports,
+        // Last: it may end the script with a reboot to do first.
+        steps::pci_ports,
         |_| steps::END.to_owned(),
     ];
     let mut script = START.to_owned() + &findings(host) + &variables(host) + FUNCTIONS;

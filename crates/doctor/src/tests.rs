@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// A made-up root directory, removed at the end.
-struct Machine(PathBuf);
+pub(crate) struct Machine(pub(crate) PathBuf);
 
 impl Machine {
     fn new(name: &str) -> Self {
@@ -16,7 +16,7 @@ impl Machine {
     }
 
     /// Makes a virtual machine with two cpus and DPDK, without any preparation.
-    fn plain(name: &str) -> Self {
+    pub(crate) fn plain(name: &str) -> Self {
         let drivers = ["af_packet", "memif", "null", "pcap", "ring", "tap"];
         let machine = Self::new(name)
             .with("proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")
@@ -43,14 +43,14 @@ impl Machine {
         })
     }
 
-    fn with(self, path: &str, text: &str) -> Self {
+    pub(crate) fn with(self, path: &str, text: &str) -> Self {
         let path = self.0.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
         self
     }
 
-    fn linked(self, path: &str, target: &str) -> Self {
+    pub(crate) fn linked(self, path: &str, target: &str) -> Self {
         let path = self.0.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         symlink(target, path).unwrap();
@@ -67,7 +67,7 @@ impl Machine {
     }
 
     /// Adds a NIC with an interface and a driver.
-    fn nic(self, address: &str, interface: &str, driver: &str) -> Self {
+    pub(crate) fn nic(self, address: &str, interface: &str, driver: &str) -> Self {
         let dir = format!("sys/bus/pci/devices/{address}");
         self.with(&format!("{dir}/class"), "0x020000\n")
             .with(&format!("{dir}/vendor"), "0x8086\n")
@@ -77,12 +77,12 @@ impl Machine {
             .linked(&format!("{dir}/driver"), &format!("../../drivers/{driver}"))
     }
 
-    fn findings(&self) -> Vec<Finding> {
+    pub(crate) fn findings(&self) -> Vec<Finding> {
         diagnose(&Host::read(&self.0))
     }
 
     /// Returns status and text of the only finding on `topic`.
-    fn finding(&self, topic: &str) -> (Status, String) {
+    pub(crate) fn finding(&self, topic: &str) -> (Status, String) {
         let mut findings = self.findings();
         findings.retain(|finding| finding.topic == topic);
         assert_eq!(findings.len(), 1, "{topic}");
@@ -98,7 +98,7 @@ impl Drop for Machine {
 }
 
 const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-const PMDS: &str = "usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
+pub(crate) const PMDS: &str = "usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
 
 #[test]
 fn a_plain_machine_runs_without_a_warning() {

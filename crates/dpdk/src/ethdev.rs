@@ -6,6 +6,7 @@
 
 use crate::eal::is_pci;
 use crate::error::{Errno, Step};
+use crate::vmbus::is_vmbus;
 use crate::{PortConfig, PortInfo, SymmetricRss, log, rss, sys};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::fmt;
@@ -50,7 +51,7 @@ const PROBED_MAX: usize = 127;
 /// True for devargs of a virtual device that are too long to be probed, such as long paths of
 /// captures. Such a device is created by its name.
 pub(crate) fn is_too_long_to_probe(devargs: &str) -> bool {
-    devargs.len() > PROBED_MAX && !is_pci(devargs)
+    devargs.len() > PROBED_MAX && !is_pci(devargs) && !is_vmbus(devargs)
 }
 
 fn make(devargs: &CStr) -> Result<(), Errno> {

@@ -111,9 +111,14 @@ pub(super) fn read_interfaces(root: Root) -> Option<Vec<Interface>> {
     root.has(INTERFACES).then(|| interfaces.collect())
 }
 
+/// Returns the MAC address of an interface.
+pub(super) fn read_mac(root: Root, name: &str) -> Option<String> {
+    root.text(&format!("{INTERFACES}/{name}/address"))
+}
+
 /// Leaves out the interfaces of other network namespaces: sysfs shows those of the namespace in
 /// which it was mounted, and `/proc/net` those of this process.
-fn here(root: Root, names: Vec<String>) -> impl Iterator<Item = String> {
+pub(super) fn here(root: Root, names: Vec<String>) -> impl Iterator<Item = String> {
     let devices = root.text("proc/net/dev");
     let is_here = move |name: &String| {
         let is_named = |line: &str| line.split_once(':').is_some_and(|(it, _)| it.trim() == name);
@@ -122,7 +127,7 @@ fn here(root: Root, names: Vec<String>) -> impl Iterator<Item = String> {
     names.into_iter().filter(is_here)
 }
 
-fn read_interface(root: Root, name: String) -> Interface {
+pub(super) fn read_interface(root: Root, name: String) -> Interface {
     let routes = root.text("proc/net/route").unwrap_or_default();
     let mut interface = Interface {
         master: root.link(&format!("{INTERFACES}/{name}/master")),

@@ -16,6 +16,8 @@ pub struct Software {
     pub(crate) has_libraries: bool,
     /// The first installation of DPDK with drivers.
     pub(crate) dpdk: Option<Dpdk>,
+    /// True if the library is there that DPDK's drivers of Mellanox and Microsoft NICs need.
+    pub(crate) has_ibverbs: bool,
     pub(crate) privileges: Option<Privileges>,
     /// Loaded kernel modules that can hand a NIC to DPDK.
     pub(crate) nic_modules: Vec<&'static str>,
@@ -73,6 +75,9 @@ impl Software {
             kernel: root.text("proc/sys/kernel/osrelease"),
             has_libraries: root.has("usr/lib"),
             dpdk: read_dpdk(root),
+            has_ibverbs: library_dirs(root)
+                .iter()
+                .any(|dir| root.has(&format!("{dir}/libibverbs.so.1"))),
             privileges: read_privileges(root),
             nic_modules: modules.iter().filter(module_loaded).copied().collect(),
             vfio_without_iommu: noiommu.as_deref().map(|mode| matches!(mode, "Y" | "1")),
@@ -98,16 +103,7 @@ fn read_noiommu(root: Root) -> Option<bool> {
 /// Finds DPDK. Debian has the drivers in `usr/lib/<triplet>/dpdk/pmds-<abi>`, others have them in
 /// `usr/lib64` or below `usr/local`.
 fn read_dpdk(root: Root) -> Option<Dpdk> {
-    let mut libraries: Vec<String> = ["usr/local/lib", "usr/lib"]
-        .iter()
-        .flat_map(|dir| {
-            let triplets = root.names(dir).into_iter().filter(|name| name.contains("-linux-"));
-            triplets.map(move |triplet| format!("{dir}/{triplet}"))
-        })
-        .collect();
-    libraries
-        .extend(["usr/local/lib64", "usr/local/lib", "usr/lib64", "usr/lib"].map(String::from));
-    libraries.iter().find_map(|library| {
+    library_dirs(root).iter().find_map(|library| {
         let abi = root
             .names(&format!("{library}/dpdk"))
             .into_iter()
@@ -128,6 +124,20 @@ fn read_dpdk(root: Root) -> Option<Dpdk> {
             driver_dir: format!("/{driver_dir}"),
         })
     })
+}
+
+/// Returns the directories of libraries.
+fn library_dirs(root: Root) -> Vec<String> {
+    let mut libraries: Vec<String> = ["usr/local/lib", "usr/lib"]
+        .iter()
+        .flat_map(|dir| {
+            let triplets = root.names(dir).into_iter().filter(|name| name.contains("-linux-"));
+            triplets.map(move |triplet| format!("{dir}/{triplet}"))
+        })
+        .collect();
+    libraries
+        .extend(["usr/local/lib64", "usr/local/lib", "usr/lib64", "usr/lib"].map(String::from));
+    libraries
 }
 
 fn read_privileges(root: Root) -> Option<Privileges> {

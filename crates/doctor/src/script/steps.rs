@@ -3,6 +3,7 @@
 
 use super::idle_nics;
 use crate::host::{BootLoader, Host};
+use crate::vmbus::is_idle;
 
 /// Sets cpus apart by tuned, if its profile for that is there. Kernel parameters would do the same
 /// a second time.
@@ -176,7 +177,8 @@ for port in $PORTS; do
     interfaces=
     # The interface of a virtio NIC is one level deeper.
     for net in "$device"/net/* "$device"/virtio*/net/*; do
-        [ -e "$net" ] || continue
+        # sysfs may show the interfaces of another network namespace.
+        grep -q "^ *${net##*/}:" /proc/net/dev || continue
         interfaces=yes
         usage=$(usage "${net##*/}")
         [ -z "$usage" ] || { say "$port: ${net##*/} $usage: not bound" >&2; continue 2; }
@@ -255,9 +257,46 @@ fi
 "#;
 
 /// Hands idle netvsc devices of Hyper-V and Azure to DPDK.
-pub(super) fn vmbus_ports(_host: &Host) -> String {
-    String::new()
+pub(super) fn vmbus_ports(host: &Host) -> String {
+    let Some(nics) = host.vmbus.as_ref().filter(|nics| !nics.is_empty()) else {
+        return String::new();
+    };
+    let idle = nics.iter().filter(|nic| is_idle(nic) && is_uuid(&nic.uuid));
+    let idle = idle.map(|nic| nic.uuid.as_str()).collect::<Vec<_>>().join(" ");
+    let keep = if host.boot.driverctl { VMBUS_DRIVERCTL } else { VMBUS_NO_DRIVERCTL };
+    format!("{}{keep}", VMBUS.replace("IDLE", &idle))
 }
+
+fn is_uuid(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+const VMBUS: &str = r#"
+# UUIDs of the netvsc devices that DPDK takes from Linux. Their VFs stay with their kernel driver.
+VMBUS_PORTS=${VMBUS_PORTS-IDLE}
+for port in $VMBUS_PORTS; do
+    device=/sys/bus/vmbus/devices/$port
+    [ -e "$device" ] || { say "$port: there is no such device" >&2; exit 1; }
+    for net in "$device"/net/*; do
+        [ -e "$net" ] || continue
+        usage=$(usage "${net##*/}")
+        [ -z "$usage" ] || { say "$port: ${net##*/} $usage: not bound" >&2; continue 2; }
+    done
+    put /etc/modules-load.d/millrace-vmbus.conf <<END || :
+uio_hv_generic
+END
+    modprobe uio_hv_generic
+"#;
+
+const VMBUS_DRIVERCTL: &str = r#"    # driverctl keeps the binding in /etc/driverctl.d.
+    driverctl -b vmbus list-overrides | grep -q "^$port uio_hv_generic\$" \
+        || driverctl -b vmbus set-override "$port" uio_hv_generic
+done
+"#;
+
+const VMBUS_NO_DRIVERCTL: &str = r#"    say "install driverctl, then: driverctl -b vmbus set-override $port uio_hv_generic" >&2
+done
+"#;
 
 /// Sets governor and transparent hugepages, unless tuned does.
 pub(super) fn tuning(host: &Host) -> String {
