@@ -20,6 +20,7 @@ mod tests;
 mod vmbus;
 
 pub use crate::script::fix_script;
+pub use crate::software::software_nic;
 
 use crate::host::Host;
 use serde::Serialize;

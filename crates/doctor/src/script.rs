@@ -52,9 +52,8 @@ fn findings(host: &Host) -> String {
     let mut text = String::new();
     for finding in diagnose(host) {
         let mark = match finding.status {
-            Status::Ok => continue,
+            Status::Ok | Status::Unknown => continue,
             Status::Note => "note",
-            Status::Unknown => "?",
             Status::Warn => "WARN",
             Status::Fail => "FAIL",
         };
@@ -137,6 +136,17 @@ put() {
     mkdir -p "${1%/*}"
     printf '%s\n' "$new" > "$1"
     say "wrote $1"
+}
+
+# Prints the kernel parameters to set: those that the running kernel lacks, and those in $1, which
+# this script has set before.
+wanted() {
+    for parameter in $PARAMETERS; do
+        case " $(cat /proc/cmdline) " in
+        *" $parameter "*) case "$1" in *"$parameter"*) ;; *) continue ;; esac ;;
+        esac
+        printf ' %s' "$parameter"
+    done
 }
 
 # Prints the numbers of a list such as 2-4,8.

@@ -288,3 +288,81 @@ fn privileges_and_drivers_are_named() {
     assert_eq!(status, Status::Warn);
     assert!(found.contains("22.11.9") && found.ends_with("not among them: net_memif"), "{found}");
 }
+
+#[test]
+fn a_nic_of_another_namespace_is_not_idle() {
+    let routes = "Iface\tDestination\neno9\t00000000\t0100A8C0\n";
+    let machine = Machine::plain("namespaces")
+        .with("proc/net/route", routes)
+        .nic("0000:01:00.0", "eno1", "igb")
+        .nic("0000:01:00.1", "eno2", "mlx5_core");
+    let nic =
+        |machine: &Machine, function: u8| machine.finding(&format!("nic 0000:01:00.{function}"));
+    assert!(nic(&machine, 0).1.contains("idle"));
+    let unseen = "no interface of it is visible: in use by another network namespace, or unknown";
+    // sysfs may be that of the host, while the process is in another network namespace.
+    let machine = machine.with("proc/net/dev", "head | er\n    lo: 0 0\n");
+    for function in [0, 1] {
+        let (status, found) = nic(&machine, function);
+        assert!(status == Status::Note && found.ends_with(unseen), "{found}");
+    }
+    // In a namespace with its own sysfs, there is no interface at all.
+    fs::remove_dir_all(machine.0.join("sys/bus/pci/devices/0000:01:00.0/net")).unwrap();
+    assert!(nic(&machine, 0).1.ends_with(unseen));
+    let machine = machine.nic("0000:01:00.2", "eno3", "vfio-pci");
+    assert_eq!(nic(&machine, 2).0, Status::Ok);
+}
+
+#[test]
+fn interfaces_have_their_mtu_and_their_use() {
+    let routes = "Iface\tDestination\neth0\t00000000\t0100A8C0\n";
+    let machine = Machine::plain("interfaces")
+        .with("proc/net/route", routes)
+        .with("sys/class/net/eth0/mtu", "1500\n")
+        .with("sys/class/net/eth1/mtu", "9000\n")
+        .with("sys/class/net/eth2/mtu", "1500\n")
+        .with("sys/class/net/eth2/upper_vlan7/mtu", "1500\n")
+        .with("sys/class/net/lo/mtu", "65536\n")
+        .with("sys/class/net/bonding_masters", "\n");
+    let found = |name: &str| machine.finding(&format!("interface {name}"));
+    assert_eq!(found("eth0"), (Status::Ok, "MTU 1500; carries the default route".to_owned()));
+    assert_eq!(found("eth1"), (Status::Note, "MTU 9000; this host does not use it".to_owned()));
+    assert_eq!(found("eth2"), (Status::Ok, "MTU 1500; carries vlan7".to_owned()));
+    let mut host = Host::read(&machine.0);
+    host.measure(|name| (name == "eth0").then_some(true));
+    let findings = diagnose(&host);
+    let all: Vec<_> = findings.iter().map(|it| it.found.as_str()).collect();
+    assert!(all.contains(&"MTU 1500, GRO on; carries the default route"), "{all:?}");
+    assert!(!findings.iter().any(|it| it.topic.ends_with(" lo") || it.topic.contains("bonding")));
+    let many = (0..12).fold(machine, |machine, number| {
+        machine.with(&format!("sys/class/net/veth{number}/mtu"), "1500\n")
+    });
+    assert_eq!(many.finding("interfaces").1, "7 more are not listed");
+}
+
+#[test]
+fn busy_cpus_are_named() {
+    let machine = Machine::plain("load");
+    let with_load = |load: &[(u32, f64)]| {
+        let mut host = Host::read(&machine.0);
+        host.load = Some(crate::host::CpuLoad(load.iter().copied().collect()));
+        host.busiest = Some(crate::host::Process { id: 7, name: "cc1".to_owned() });
+        let finding = diagnose(&host).into_iter().find(|it| it.topic == "load").unwrap();
+        (finding.status, finding.found)
+    };
+    assert_eq!(with_load(&[(0, 3.0), (1, 20.0)]), (Status::Ok, "no cpu is busy".to_owned()));
+    let one = "busy: cpus 1; most: cpu 1, 99 %, by cc1 (pid 7)".to_owned();
+    assert_eq!(with_load(&[(0, 3.0), (1, 99.0)]), (Status::Note, one));
+    assert_eq!(with_load(&[(0, 50.0), (1, 99.0)]).0, Status::Warn);
+}
+
+#[test]
+fn memory_is_that_of_the_control_group() {
+    let machine = Machine::plain("group")
+        .with("proc/self/cgroup", "0::/box\n")
+        .with("proc/self/mountinfo", "31 23 0:29 / /sys/fs/cgroup rw - cgroup2 none rw\n")
+        .with("sys/fs/cgroup/box/memory.max", "314572800\n")
+        .with("sys/fs/cgroup/box/memory.current", "104857600\n");
+    let found = "200 MB left within the limit of this control group".to_owned();
+    assert_eq!(machine.finding("memory"), (Status::Warn, found));
+}

@@ -81,9 +81,11 @@ done
 "#;
 
 const GRUB_FOLDER: &str = r#"# Into a file of its own, which grub reads after /etc/default/grub.
-if [ -n "$PARAMETERS" ] && put /etc/default/grub.d/millrace.cfg <<END
+FILE=/etc/default/grub.d/millrace.cfg
+WANTED=$(wanted "$(cat "$FILE" 2>/dev/null || :)")
+if [ -n "$WANTED" ] && put "$FILE" <<END
 # Written by the script of millrace doctor --fix-script.
-GRUB_CMDLINE_LINUX="\$GRUB_CMDLINE_LINUX $PARAMETERS"
+GRUB_CMDLINE_LINUX="\$GRUB_CMDLINE_LINUX$WANTED"
 END
 then
     # Writes the menu of grub anew.
@@ -93,9 +95,10 @@ fi
 "#;
 
 const GRUB_FILE: &str = r#"# Into the settings of grub: a line at their end, marked with its writer.
-if [ -n "$PARAMETERS" ] && {
+WANTED=$(wanted "$(sed -n '/# millrace doctor$/p' /etc/default/grub)")
+if [ -n "$WANTED" ] && {
     sed '/# millrace doctor$/d' /etc/default/grub
-    echo "GRUB_CMDLINE_LINUX=\"\$GRUB_CMDLINE_LINUX $PARAMETERS\" # millrace doctor"
+    echo "GRUB_CMDLINE_LINUX=\"\$GRUB_CMDLINE_LINUX$WANTED\" # millrace doctor"
 } | put /etc/default/grub; then
     # Writes the menu of grub anew.
     UPDATE
@@ -307,7 +310,7 @@ pub(super) fn tuning(host: &Host) -> String {
     if !governor && !transparent {
         return String::new();
     }
-    let mut text = "\n# Values of sysfs, now and at each boot.\nSETTINGS=$(\n".to_owned();
+    let mut text = "\n# Values of sysfs, now and at each boot.\nsettings() {\n".to_owned();
     if governor {
         text.push_str(
             "    # The workers' cpus run at a steady, high frequency.\n    \
@@ -325,18 +328,16 @@ pub(super) fn tuning(host: &Host) -> String {
     text + if host.boot.systemd { TMPFILES } else { WRITES }
 }
 
-const TMPFILES: &str = r#")
-if [ -n "$SETTINGS" ]; then
-    # systemd-tmpfiles writes them at each boot.
-    echo "$SETTINGS" | while read -r file value; do echo "w $file - - - - $value"; done \
-        | put /etc/tmpfiles.d/millrace.conf || :
-    systemd-tmpfiles --create /etc/tmpfiles.d/millrace.conf
-fi
+const TMPFILES: &str = r#"}
+# systemd-tmpfiles writes them at each boot.
+settings | while read -r file value; do echo "w $file - - - - $value"; done \
+    | put /etc/tmpfiles.d/millrace.conf || :
+systemd-tmpfiles --create /etc/tmpfiles.d/millrace.conf
 "#;
 
-const WRITES: &str = r#")
+const WRITES: &str = r#"}
 # Until the next boot: put these lines where this host starts services.
-echo "$SETTINGS" | while read -r file value; do
+settings | while read -r file value; do
     [ ! -w "$file" ] || echo "$value" > "$file"
 done
 "#;

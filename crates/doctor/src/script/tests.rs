@@ -10,9 +10,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Programs that the script calls and no test may.
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 13] = [
     "dpdk-devbind.py",
     "driverctl",
+    "grub-mkconfig",
     "grub2-mkconfig",
     "grubby",
     "kernel-install",
@@ -211,4 +212,45 @@ fn without_root_the_script_changes_nothing() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.ends_with(": run this as root\n"), "{errors}");
+}
+
+#[test]
+fn parameters_that_somebody_else_has_set_are_left_to_them() {
+    let files = [
+        ("etc/default/grub", "GRUB_CMDLINE_LINUX=\"isolcpus=1,3\"\n"),
+        ("proc/cmdline", "quiet isolcpus=1,3\n"),
+    ];
+    let machine = host("script-others", &files);
+    let calls = run_well(&machine);
+    assert!(calls.contains("grub-mkconfig -o /boot/grub/grub.cfg\n"), "{calls}");
+    let own = "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX nohz_full=1,3 rcu_nocbs=1,3\" \
+               # millrace doctor\n";
+    let expected = format!("{}{own}", files[0].1);
+    assert_eq!(text(&machine, "etc/default/grub"), expected);
+    // After the reboot they stay in the line of the script, and the file is the same.
+    let machine = machine.with("proc/cmdline", &format!("quiet {ISOLATION}\n"));
+    let calls = run_well(&machine);
+    assert!(!calls.contains("grub-mkconfig"), "{calls}");
+    assert_eq!(text(&machine, "etc/default/grub"), expected);
+}
+
+#[test]
+fn a_virtual_machine_without_an_iommu_gets_the_unsafe_mode_or_uio() {
+    let flags = "flags : sse4_2 avx2 constant_tsc nonstop_tsc hypervisor\n";
+    let mode = "sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
+    let machine = host("script-vm", &[("proc/cpuinfo", flags), (mode, "N\n")]);
+    fs::remove_dir_all(machine.0.join("sys/kernel/iommu_groups")).unwrap();
+    run_well(&machine);
+    assert_eq!(text(&machine, mode), "1\n");
+    let options = text(&machine, "etc/modprobe.d/millrace.conf");
+    assert_eq!(options, "options vfio enable_unsafe_noiommu_mode=1\n");
+    // A kernel that was built without that mode.
+    fs::remove_dir_all(machine.0.join("sys/module/vfio")).unwrap();
+    let machine = machine.with("boot/config-6.1.0-40-amd64", "# CONFIG_VFIO_NOIOMMU is not set\n");
+    let calls = run_well(&machine);
+    assert!(calls.contains("--bind=uio_pci_generic 0000:01:00.1\n"), "{calls}");
+    let findings = machine.findings();
+    let vfio = findings.iter().find(|finding| finding.topic == "vfio").unwrap();
+    let advice = vfio.advice.as_deref().unwrap();
+    assert!(advice.ends_with("modprobe uio_pci_generic (it needs hugepages)"), "{advice}");
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace doctor`: prints what the host has, and advice.
 
+use crate::twin_driver;
 use doctor::host::Host;
-use doctor::{Finding, Status, diagnose, fix_script};
+use doctor::{Finding, Status, diagnose, fix_script, software_nic};
 use dpdk::linux::Offload;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ use std::process::ExitCode;
 
 /// Check whether this host is ready, and advise
 ///
-/// Checks cpus, memory, hugepages, kernel, DPDK, privileges and every NIC on the PCI bus, and
-/// prints advice for each finding. Reads /proc and /sys and changes nothing.
+/// Checks cpus, memory, hugepages, kernel, DPDK, privileges, boot loader, tuned, every NIC on the
+/// PCI bus and on VMBus, and interfaces, and prints advice for each finding. Changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
@@ -47,10 +48,18 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         write!(out, "{}", fix_script(&host))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if args.root == Path::new("/") {
+    let is_this_host = args.root == Path::new("/");
+    if is_this_host {
         host.measure(|interface| dpdk::linux::offload(interface, Offload::Gro).ok());
     }
-    let findings = diagnose(&host);
+    let mut findings = diagnose(&host);
+    if is_this_host {
+        let driver = twin_driver::find();
+        let fault = driver.as_deref().and_then(|driver| twin_driver::check_place(driver).err());
+        let place = software_nic(driver.as_deref(), fault.map(|fault| fault.to_string()));
+        // After what every run needs: kernel and DPDK.
+        findings.insert(findings.len().min(2), place);
+    }
     if args.json {
         serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "findings": findings }))?;
         writeln!(out)?;
