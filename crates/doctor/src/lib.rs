@@ -73,7 +73,7 @@ impl Finding {
 pub fn diagnose(host: &Host) -> Vec<Finding> {
     let mut findings = software::diagnose(&host.software);
     findings.extend(cpus::diagnose(host));
-    findings.extend(memory::diagnose(&host.memory));
+    findings.extend(memory::diagnose(host));
     findings.extend(boot::diagnose(host));
     findings.extend(nics::diagnose(host));
     findings.extend(vmbus::diagnose(host));

@@ -2,7 +2,7 @@
 //! Judges memory and hugepages.
 
 use super::{Finding, Status};
-use crate::host::{HugepagePool, Memory, NO_LIMIT};
+use crate::host::{Host, HugepagePool, Memory, NO_LIMIT};
 
 /// Least free memory in MB: with less, EAL's minimum does not fit.
 const LEAST_MB: u64 = 192;
@@ -12,9 +12,11 @@ const COMFORTABLE_MB: u64 = 512;
 /// devices that reach it by DMA.
 const LOCK_MB: u64 = 64;
 
-pub(super) fn diagnose(memory: &Memory) -> Vec<Finding> {
+pub(super) fn diagnose(host: &Host) -> Vec<Finding> {
+    let memory = &host.memory;
     let mut findings = vec![available(memory)];
     findings.push(hugepages(memory));
+    findings.extend(at_boot(host));
     findings.extend(memory.hugepages.iter().filter_map(uneven));
     findings.push(mount(memory));
     findings.push(transparent(memory));
@@ -67,6 +69,18 @@ fn hugepages(memory: &Memory) -> Finding {
     } else {
         finding(Status::Warn).advise("raise the hugetlb limits of this process's control groups")
     }
+}
+
+/// Says that hugepages were reserved by hand, so that the next boot has none. Nothing where no boot
+/// loader and no systemd is seen, as in containers: there the host reserves them.
+fn at_boot(host: &Host) -> Option<Finding> {
+    let has_pages = host.memory.hugepages.iter().any(|pool| pool.total > 0);
+    let is_seen = host.boot.systemd || host.boot.loader.is_some();
+    let finding =
+        Finding::new("hugepages at boot", Status::Note, "none: reserved by hand until then");
+    (has_pages && is_seen && !host.boot.keeps_hugepages).then(|| {
+        finding.advise("vm.nr_hugepages=N in a file of /etc/sysctl.d (doctor --fix-script)")
+    })
 }
 
 fn show(pool: &HugepagePool) -> String {

@@ -191,6 +191,23 @@ fn hugepages_are_counted_in_all_and_per_node() {
 }
 
 #[test]
+fn hugepages_that_the_next_boot_lacks_are_told() {
+    let topic = "hugepages at boot";
+    let has = |machine: &Machine| machine.findings().iter().any(|it| it.topic == topic);
+    let machine = Machine::plain("boot-pages").pages("", 512, 500);
+    assert!(!has(&machine), "a container");
+    let machine = machine.with("run/systemd/system/.keep", "");
+    assert_eq!(machine.finding(topic).0, Status::Note);
+    let machine = machine.with("etc/sysctl.d/9.conf", "# vm.nr_hugepages = 8\n");
+    assert!(has(&machine));
+    assert!(!has(&machine.with("etc/sysctl.d/9.conf", "vm.nr_hugepages = 512\n")));
+    let by_kernel = Machine::plain("boot-kernel").pages("", 512, 500);
+    let by_kernel =
+        by_kernel.with("run/systemd/system/.keep", "").with("proc/cmdline", "hugepages=4\n");
+    assert!(!has(&by_kernel));
+}
+
+#[test]
 fn cpus_set_apart_are_seen() {
     let cpu = "sys/devices/system/cpu";
     let machine = Machine::plain("isolated")

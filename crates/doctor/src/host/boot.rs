@@ -4,7 +4,7 @@
 use super::Root;
 use super::cpus::parse_cpus;
 
-/// Where `tuned` and `irqbalance` are installed.
+/// Where programs are installed.
 const PROGRAM_DIRS: [&str; 6] =
     ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"];
 /// The EFI variable in which a boot loader gives its name (Boot Loader Interface of systemd).
@@ -38,6 +38,8 @@ pub(crate) struct Boot {
     pub(crate) driverctl: bool,
     /// True if apt installs packages here.
     pub(crate) apt: bool,
+    /// True if a file or kernel parameter reserves hugepages at each boot.
+    pub(crate) keeps_hugepages: bool,
     /// Settings file of irqbalance.
     pub(crate) irqbalance_file: Option<&'static str>,
     /// `None` if tuned is not installed.
@@ -75,10 +77,27 @@ impl Boot {
             systemd: root.has("run/systemd/system"),
             driverctl: is_installed(root, "driverctl"),
             apt: is_installed(root, "apt-get"),
+            keeps_hugepages: keeps_hugepages(root),
             irqbalance_file: irqbalance.into_iter().find(|file| root.has(file)),
             tuned: read_tuned(root),
         }
     }
+}
+
+/// Looks for settings of hugepages that hold from the boot on.
+fn keeps_hugepages(root: Root) -> bool {
+    let folders = ["etc/sysctl.d", "usr/lib/sysctl.d", "usr/local/lib/sysctl.d", "etc/tmpfiles.d"];
+    let files = folders.iter().flat_map(|folder| {
+        root.names(folder).into_iter().map(move |name| format!("{folder}/{name}"))
+    });
+    let has_line = |path: String| {
+        let text = root.text(&path).unwrap_or_default();
+        let mut lines = text.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
+        lines.any(|line| line.contains("nr_hugepages"))
+    };
+    let parameters = root.text("proc/cmdline").unwrap_or_default();
+    parameters.split_whitespace().any(|word| word.starts_with("hugepages="))
+        || files.chain(["etc/sysctl.conf".to_owned()]).any(has_line)
 }
 
 fn is_installed(root: Root, program: &str) -> bool {
@@ -131,7 +150,7 @@ fn read_tuned(root: Root) -> Option<Tuned> {
     let has_profile = |folder: &&str| root.has(&format!("{folder}/cpu-partitioning"));
     Some(Tuned {
         profile: profile.unwrap_or_default(),
-        can_partition: folders.iter().any(|folder| has_profile(&folder)),
+        can_partition: folders.iter().any(has_profile),
         isolated: isolated.map(parse_cpus).unwrap_or_default(),
     })
 }
