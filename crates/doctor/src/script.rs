@@ -125,9 +125,15 @@ fn worker_cpus(host: &Host) -> Vec<u32> {
 
 const FUNCTIONS: &str = r#"
 [ "$(id -u)" -eq 0 ] || { echo "$0: run this as root" >&2; exit 1; }
-REBOOT=
+REBOOT= SKIPPED=
 
 say() { echo "millrace fix: $*"; }
+
+# Says why a NIC is left alone.
+skip() {
+    say "$*: not bound" >&2
+    SKIPPED=yes
+}
 
 # Writes standard input to a file. Succeeds if that changed the file.
 put() {

@@ -129,7 +129,8 @@ fi
 "#;
 
 const NO_LOADER: &str = r#"# No boot loader is known here, so the parameters are only printed.
-[ -z "$PARAMETERS" ] || say "boot the kernel with: $PARAMETERS"
+WANTED=$(wanted "")
+[ -z "$WANTED" ] || say "boot the kernel with:$WANTED"
 "#;
 
 pub(super) fn hugepages(host: &Host) -> String {
@@ -183,14 +184,14 @@ for port in $PORTS; do
         # sysfs may show the interfaces of another network namespace.
         grep -q "^ *${net##*/}:" /proc/net/dev || continue
         interfaces=yes
-        usage=$(usage "${net##*/}")
-        [ -z "$usage" ] || { say "$port: ${net##*/} $usage: not bound" >&2; continue 2; }
+        usage=$(usage "${net##*/}" | head -n 1)
+        [ -z "$usage" ] || { skip "$port: ${net##*/} $usage"; continue 2; }
     done
     case "${driver##*/}" in
     "$DRIVER" | "") ;;
     *)
         # The NIC may be in another network namespace.
-        [ -n "$interfaces" ] || { say "$port: no interface is visible: not bound" >&2; continue; }
+        [ -n "$interfaces" ] || { skip "$port: no interface is visible"; continue; }
         ;;
     esac
     BIND="${BIND:+$BIND }$port"
@@ -282,8 +283,8 @@ for port in $VMBUS_PORTS; do
     [ -e "$device" ] || { say "$port: there is no such device" >&2; exit 1; }
     for net in "$device"/net/*; do
         [ -e "$net" ] || continue
-        usage=$(usage "${net##*/}")
-        [ -z "$usage" ] || { say "$port: ${net##*/} $usage: not bound" >&2; continue 2; }
+        usage=$(usage "${net##*/}" | head -n 1)
+        [ -z "$usage" ] || { skip "$port: ${net##*/} $usage"; continue 2; }
     done
     put /etc/modules-load.d/millrace-vmbus.conf <<END || :
 uio_hv_generic
@@ -360,5 +361,7 @@ fi
 }
 
 pub(super) const END: &str = r#"
-if [ -n "$REBOOT" ]; then say "reboot for all of it to take effect"; else say "done"; fi
+if [ -n "$REBOOT" ]; then say "reboot for all of it to take effect"; fi
+[ -z "$SKIPPED" ] || exit 1
+say "done"
 "#;

@@ -194,6 +194,7 @@ fn a_nic_that_came_into_use_is_left_alone() {
         let (output, calls) = run(&machine, &[variables]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(errors.contains(reason), "{errors}");
+        assert_eq!(output.status.code(), Some(1));
         assert!(!calls.contains("set-override"), "{calls}");
     }
     // In another namespace, nothing says what uses it.
