@@ -6,7 +6,7 @@
 
 use crate::eal::is_pci;
 use crate::error::{Errno, Step};
-use crate::vmbus::is_vmbus;
+use crate::vmbus::{self, is_vmbus};
 use crate::{PortConfig, PortInfo, SymmetricRss, log, rss, sys};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::fmt;
@@ -36,6 +36,9 @@ pub(crate) struct Ethdev {
 /// Returns the number of the ethdev that `devargs` names; probes the device unless EAL did so at
 /// start.
 pub(crate) fn find_or_probe(devargs: &str) -> Result<u16, Errno> {
+    if is_vmbus(devargs) {
+        return vmbus::find(devargs);
+    }
     let devargs = CString::new(devargs).map_err(|_| Errno::Invalid)?;
     if let Some(id) = find(&devargs) {
         return Ok(id);
@@ -51,7 +54,7 @@ const PROBED_MAX: usize = 127;
 /// True for devargs of a virtual device that are too long to be probed, such as long paths of
 /// captures. Such a device is created by its name.
 pub(crate) fn is_too_long_to_probe(devargs: &str) -> bool {
-    devargs.len() > PROBED_MAX && !is_pci(devargs) && !is_vmbus(devargs)
+    devargs.len() > PROBED_MAX && !is_pci(devargs)
 }
 
 fn make(devargs: &CStr) -> Result<(), Errno> {

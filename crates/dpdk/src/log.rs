@@ -177,6 +177,11 @@ fn take(level: u32, bytes: &[u8]) -> isize {
     bytes.len() as isize
 }
 
+/// Adds a line to those that this thread holds back.
+pub(crate) fn add(line: &str) {
+    take_line(LogLevel::Error as u32, line);
+}
+
 fn take_line(level: u32, line: &str) {
     let this = thread::current().id();
     let mut all = HELD.lock().expect("no holder panics");

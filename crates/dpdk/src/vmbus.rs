@@ -2,6 +2,10 @@
 //! NICs of Hyper-V and Azure. Such a NIC is a device on VMBus (netvsc), which is there always, and
 //! mostly a second device on the PCI bus (its VF), which carries the packets.
 
+use crate::error::Errno;
+use crate::{log, sys};
+use std::ffi::CString;
+
 /// The line of DPDK's netvsc driver about a VF that no driver has opened (`hn_vf.c`).
 const NO_VF: &str = "Couldn't find port for VF";
 
@@ -16,6 +20,25 @@ pub fn is_vmbus(devargs: &str) -> bool {
     let parts: Vec<_> = name.split('-').collect();
     let is_hex = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
     parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(is_hex)
+}
+
+/// Reason for which a device of VMBus is no port.
+const NOT_BOUND: &str = "EAL found no netvsc device with this UUID on uio_hv_generic: driverctl -b \
+    vmbus set-override UUID uio_hv_generic; millrace doctor lists the devices";
+
+/// Returns the number of the ethdev of a device on VMBus, which EAL has probed at its start. This bus
+/// can neither probe later nor find a device by its devargs, but its ethdev has the name of the
+/// device.
+pub(crate) fn find(devargs: &str) -> Result<u16, Errno> {
+    let name = devargs.split(',').next().unwrap_or_default();
+    let name = CString::new(name).map_err(|_| Errno::Invalid)?;
+    let mut id = 0;
+    // SAFETY: EAL is up; the name is a C string, and `id` outlives the call, which writes to it.
+    if unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &mut id) } != 0 {
+        log::add(NOT_BOUND);
+        return Err(Errno::NoDevice);
+    }
+    Ok(id)
 }
 
 /// Returns what a line of DPDK's log means to the user, if it does not say so itself.
