@@ -106,8 +106,8 @@ fn nodes(processor: &Processor) -> Finding {
 
 fn isolated(host: &Host) -> Finding {
     const TOPIC: &str = "isolation";
-    const ADVICE: &str = "to keep other work off the workers' cpus, boot with isolcpus=N nohz_full=N rcu_nocbs=N \
-         (doctor --fix-script)";
+    const ADVICE: &str = "to keep other work off the workers' cpus, boot with isolcpus=N \
+        nohz_full=N rcu_nocbs=N (doctor --fix-script)";
     let cpus = &host.cpus;
     if let Some(finding) = set_apart_by_tuned(host) {
         return finding;

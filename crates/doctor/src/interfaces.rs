@@ -36,7 +36,7 @@ fn diagnose_one(interface: &Interface) -> Finding {
     let found = format!("{found}; this host does not use it");
     if interface.mtu.is_some_and(|mtu| mtu > TAP_MTU) {
         return Finding::new(&topic, Status::Note, found).advise(format!(
-            "above MTU {TAP_MTU} the driver is net_af_packet; both ports of a pair need the same MTU"
+            "above MTU {TAP_MTU} the driver is net_af_packet; ports of a pair need the same MTU"
         ));
     }
     Finding::new(&topic, Status::Ok, found)

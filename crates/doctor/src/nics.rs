@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Judges NICs on the PCI bus: which can be a port, which must never be taken, and how to bind one to DPDK.
+//! Judges NICs on the PCI bus: which can be a port, which must never be taken, and how to bind one
+//! to DPDK.
 
 use super::{Finding, Status};
 use crate::host::{Host, Nic, Software, USER_DRIVERS, VmbusNic};
@@ -106,7 +107,7 @@ fn bindings(host: &Host) -> Option<Finding> {
     if host.boot.driverctl {
         return Some(Finding::new(TOPIC, Status::Ok, "driverctl is there, which keeps them"));
     }
-    let install = if host.boot.apt { "apt-get install" } else { "dnf install" };
+    let install = if host.boot.apt { "apt-get install" } else { "install" };
     let finding = Finding::new(TOPIC, Status::Note, "no driverctl: they end with a reboot");
     Some(finding.advise(format!(
         "{install} driverctl; without it, the script of millrace doctor --fix-script keeps them"

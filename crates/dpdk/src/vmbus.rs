@@ -10,9 +10,9 @@ use std::ffi::CString;
 const NO_VF: &str = "Couldn't find port for VF";
 
 /// What that line means.
-const NO_VF_MEANS: &str = "  this NIC is two devices: no driver of DPDK has opened the second one, its \
-    VF on the PCI bus, so packets do not pass or pass slowly; millrace doctor says which library \
-    is missing";
+const NO_VF_MEANS: &str = "  this NIC is two devices: no driver of DPDK has opened the second one, \
+    its VF on the PCI bus, so packets do not pass or pass slowly; millrace doctor says which \
+    library is missing";
 
 /// True for the UUID of a device on VMBus, with or without arguments.
 pub fn is_vmbus(devargs: &str) -> bool {
@@ -26,8 +26,8 @@ pub fn is_vmbus(devargs: &str) -> bool {
 const NOT_BOUND: &str = "EAL found no netvsc device with this UUID on uio_hv_generic: driverctl -b \
     vmbus set-override UUID uio_hv_generic; millrace doctor lists the devices";
 
-/// Returns the number of the ethdev of a device on VMBus, which EAL has probed at its start. This bus
-/// can neither probe later nor find a device by its devargs, but its ethdev has the name of the
+/// Returns the number of the ethdev of a device on VMBus, which EAL has probed at its start. This
+/// bus can neither probe later nor find a device by its devargs, but the ethdev has the name of the
 /// device.
 pub(crate) fn find(devargs: &str) -> Result<u16, Errno> {
     let name = devargs.split(',').next().unwrap_or_default();

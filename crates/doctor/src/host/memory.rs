@@ -56,10 +56,9 @@ const TABLE_PAGE_KB: u64 = 2048;
 /// A plan needs more memory than there is.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "flow tables and packet buffers need up to {}, but {} {}: {way_out}",
+    "flow tables and packet buffers need up to {}, but {}: {way_out}",
     units::bytes(*.needed_bytes),
-    if *.is_group { "the memory limit of its control group leaves only" } else { "this host has only" },
-    if *.is_group { units::bytes(*.there_is) } else { format!("{} available", units::bytes(*.there_is)) }
+    limit(*.there_is, *.is_group)
 )]
 pub struct TooLittle {
     needed_bytes: u64,
@@ -67,6 +66,15 @@ pub struct TooLittle {
     /// True if a control group allows less than the host has.
     is_group: bool,
     way_out: String,
+}
+
+/// Says how much memory there is.
+fn limit(bytes: u64, is_group: bool) -> String {
+    let bytes = units::bytes(bytes);
+    match is_group {
+        true => format!("the memory limit of its control group leaves only {bytes}"),
+        false => format!("this host has only {bytes} available"),
+    }
 }
 
 impl TooLittle {

@@ -47,7 +47,7 @@ pub(super) fn kernel_parameters(host: &Host) -> String {
     if host.software.iommu_groups == 0 && !flags.is_empty() && !has("hypervisor") {
         let iommu = if has("vmx") { "intel_iommu=on iommu=pt" } else { "iommu=pt" };
         text.push_str(&format!(
-            "# The IOMMU confines a NIC to the memory of its program. The firmware may have it off.\n\
+            "# The IOMMU confines a NIC to the memory of its program. Firmware may have it off.\n\
              [ -z \"$PORTS\" ] || PARAMETERS=\"$PARAMETERS {iommu}\"\n"
         ));
     }
@@ -71,7 +71,7 @@ pub(super) fn kernel_parameters(host: &Host) -> String {
     }
 }
 
-const GRUBBY: &str = r#"# Into all boot entries. A parameter that is there already gets the new value.
+const GRUBBY: &str = r#"# Into all boot entries. An old value of a parameter is replaced.
 for parameter in $PARAMETERS; do
     case " $(cat /proc/cmdline) " in *" $parameter "*) continue ;; esac
     grubby --update-kernel=ALL --args="$PARAMETERS"
@@ -106,12 +106,14 @@ if [ -n "$WANTED" ] && {
 fi
 "#;
 
-const SYSTEMD_BOOT: &str = r#"# Into the command line of kernel-install, in place of older values. Without the file, it begins
-# as that of the running kernel.
+const SYSTEMD_BOOT: &str = r#"# Into the command line of kernel-install, in place of older values.
+# Without the file, it begins as that of the running kernel, since a boot entry needs its root.
 if [ -n "$PARAMETERS" ]; then
     FILE=/etc/kernel/cmdline
+    source=/proc/cmdline
+    [ ! -s "$FILE" ] || source=$FILE
     line=
-    for word in $(cat "$FILE" 2>/dev/null || cat /proc/cmdline); do
+    for word in $(cat "$source"); do
         case "$word" in BOOT_IMAGE=* | initrd=*) continue ;; esac
         for parameter in $PARAMETERS; do
             [ "${word%%=*}" != "${parameter%%=*}" ] || continue 2
@@ -224,7 +226,8 @@ fi
 
 const DRIVERCTL: &str = r#"for port in $BIND; do
     # driverctl keeps the binding in /etc/driverctl.d. `driverctl unset-override` ends it.
-    driverctl list-overrides | grep -q "^$port $DRIVER\$" || driverctl set-override "$port" "$DRIVER"
+    driverctl list-overrides | grep -q "^$port $DRIVER\$" \
+        || driverctl set-override "$port" "$DRIVER"
 done
 "#;
 
@@ -298,7 +301,7 @@ const VMBUS_DRIVERCTL: &str = r#"    # driverctl keeps the binding in /etc/drive
 done
 "#;
 
-const VMBUS_NO_DRIVERCTL: &str = r#"    say "install driverctl, then: driverctl -b vmbus set-override $port uio_hv_generic" >&2
+const VMBUS_NO_DRIVERCTL: &str = r#"    skip "$port: driverctl is missing"
 done
 "#;
 

@@ -9,16 +9,29 @@ use std::sync::mpsc;
 use testkit::scratch::Scratch;
 
 /// Samples of one worker: in a function, and in the kernel because of an interrupt.
-const GOOD: &str = "\
-rte-worker-1 15/16 1.5: 1001001 cpu-clock: \n\tffffffff81 update_load ([kernel.kallsyms])\n\
-\tffffffff82 asm_sysvec_apic_timer_interrupt ([kernel.kallsyms])\n\t4f6744 parse+0x1c (/x/millrace)\n\n\
-rte-worker-1 15/16 1.6: 1001001 cpu-clock: \n\t4f6744 parse+0x2c (/x/millrace)\n\t77 [unknown] (/x/y)\n\n\
-rte-worker-1 15/16 1.7: 1001001 cpu-clock: \n\t42f5 [unknown] (/lib/librte_net_pcap.so.23)\n\n";
+const GOOD: &str = "
+rte-worker-1 15/16 1.5: 1001001 cpu-clock:
+\tffffffff81 update_load ([kernel.kallsyms])
+\tffffffff82 asm_sysvec_apic_timer_interrupt ([kernel.kallsyms])
+\t4f6744 parse+0x1c (/x/millrace)
+
+rte-worker-1 15/16 1.6: 1001001 cpu-clock:
+\t4f6744 parse+0x2c (/x/millrace)
+\t77 [unknown] (/x/y)
+
+rte-worker-1 15/16 1.7: 1001001 cpu-clock:
+\t42f5 [unknown] (/lib/librte_net_pcap.so.23)
+";
 /// A sample in a mutex, and one in a system call.
-const BAD: &str = "\
-rte-worker-1 15/16 1.8: 1001001 cpu-clock: \n\t99 pthread_mutex_lock@@GLIBC_2.2.5+0x4 (/libc.so.6)\n\n\
-rte-worker-1 15/16 1.9: 1001001 cpu-clock: \n\tffffffff83 vfs_write+0x8 ([kernel.kallsyms])\n\
-\tffffffff84 do_syscall_64+0x8 ([kernel.kallsyms])\n\t98 write+0x10 (/libc.so.6)\n\n";
+const BAD: &str = "
+rte-worker-1 15/16 1.8: 1001001 cpu-clock:
+\t99 pthread_mutex_lock@@GLIBC_2.2.5+0x4 (/libc.so.6)
+
+rte-worker-1 15/16 1.9: 1001001 cpu-clock:
+\tffffffff83 vfs_write+0x8 ([kernel.kallsyms])
+\tffffffff84 do_syscall_64+0x8 ([kernel.kallsyms])
+\t98 write+0x10 (/libc.so.6)
+";
 
 /// Runs the script on this process, with a perf that prints `samples`; `record` is its command for
 /// recording.
