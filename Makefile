@@ -45,8 +45,9 @@ bench: deps-bench build
 	$(SIDEBYSIDE) $(BENCH_ARGS)
 	$(CARGO) bench --locked -p millrace --bench generator
 ## pgo: the program with profile-guided optimisation, its figures beside those of `build`
-pgo: build
-	CARGO="$(CARGO)" scripts/pgo "$(TARGET)"
+pgo: build ; CARGO="$(CARGO)" scripts/pgo "$(TARGET)"
+## profile: where workers spend their time, by perf, and what share is locks (none); PID=process
+profile: build ; scripts/profile $(if $(PID),-p "$(PID)","$(MILLRACE)")
 ## bench-search: real searches for highest loads, ten minutes; Millrace is the device of the last
 bench-search: build twin
 	scripts/bench-search "$(MILLRACE)"
@@ -79,8 +80,7 @@ prove-restart: deps-test
 prove-cases: deps-test twin
 	MILLRACE_ALL_CASES=1 $(PROVE) equiv demo backends bypass ending stateful drop bench_c reset hando
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
-fuzz: deps-run
-	CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}
+fuzz: deps-run ; CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}
 ## asan: flow rules and packets through the C of the software NIC for ASAN_SECONDS; needs nightly
 asan: deps-run
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked --package twin --target $(HOST)

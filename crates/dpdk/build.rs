@@ -24,6 +24,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_configure",
     "rte_eth_dev_fw_version_get",
     "rte_eth_dev_get_mtu",
+    "rte_eth_dev_get_port_by_name",
     "rte_eth_dev_info_get",
     "rte_eth_dev_owner_new",
     "rte_eth_dev_owner_set",

@@ -90,6 +90,7 @@ impl Devargs {
             None if is_vdev(name) || (is_interface(name) && arguments.is_empty()) => {
                 Ok(Self { name: name.to_owned(), arguments })
             }
+            None if dpdk::is_vmbus(name) => Ok(Self { name: name.to_lowercase(), arguments }),
             None => Err(DeviceFault::NotADevice(name.to_owned())),
         }
     }
@@ -97,6 +98,11 @@ impl Devargs {
     /// True for a PCI address.
     pub fn is_pci(&self) -> bool {
         pci_address(&self.name).is_some()
+    }
+
+    /// True for the UUID of a device on VMBus, the NIC of a virtual machine of Hyper-V or Azure.
+    pub fn is_vmbus(&self) -> bool {
+        dpdk::is_vmbus(&self.name)
     }
 
     /// True for a Linux interface, and false for a device string.
@@ -207,6 +213,12 @@ pub fn af_packet_sizes(mtu: u32) -> String {
     format!(",framesz={frame},blocksz={}", frame * 4)
 }
 
+/// Returns the PCI devices that ports on VMBus need: their VFs.
+pub fn companions_of<'a>(ports: impl IntoIterator<Item = &'a Devargs>) -> Vec<String> {
+    let has_vmbus = ports.into_iter().any(Devargs::is_vmbus);
+    if has_vmbus { host::vfs_without_master() } else { Vec::new() }
+}
+
 /// Returns the NUMA nodes of ports in ascending order, as far as the kernel tells.
 pub fn nodes_of<'a>(ports: impl IntoIterator<Item = &'a Devargs>) -> Vec<u32> {
     let node = |port: &Devargs| match port.host_interface() {
@@ -236,7 +248,7 @@ fn first_word(text: &str) -> &str {
 }
 
 fn is_device(name: &str) -> bool {
-    pci_address(name).is_some() || is_vdev(name)
+    pci_address(name).is_some() || is_vdev(name) || dpdk::is_vmbus(name)
 }
 
 fn is_vdev(name: &str) -> bool {
@@ -400,6 +412,7 @@ mod tests {
             "net_memif0,role=server,id=0,socket=/run/m.sock",
             "virtio_user0,path=/dev/vhost-net,queues=2",
             "eth_pcap0,iface=lo",
+            "000d3a7c-dfac-000d-3a7c-dfac000d3a7c",
         ];
         for a in devices {
             for b in devices {

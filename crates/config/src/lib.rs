@@ -25,7 +25,7 @@ mod zones;
 
 pub(crate) use control::Control;
 pub use control::Socket;
-pub use devargs::{Devargs, PairError, af_packet_sizes, nodes_of, split_pair};
+pub use devargs::{Devargs, PairError, af_packet_sizes, companions_of, nodes_of, split_pair};
 pub(crate) use fragments::Fragments;
 pub(crate) use lists::{Acl, List, Set};
 pub(crate) use marks::Mark;

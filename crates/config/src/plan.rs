@@ -26,7 +26,7 @@ mod zones;
 pub use args::{EngineArgs, PlanArgs};
 pub(crate) use eal::EalPlan;
 pub use lists::{Keeps, ListContext};
-pub use memory::{engine_bytes, handed_mbufs};
+pub use memory::{LargestPart, engine_bytes, handed_mbufs};
 pub use offload::OffloadPlan;
 pub(crate) use settings::Origin;
 pub use settings::Settings;

@@ -2,7 +2,7 @@
 //! Judges cpus: enough of them, of steady speed, and free from other work.
 
 use super::{Finding, Status};
-use crate::host::{Cpus, Host, Processor, format_cpus};
+use crate::host::{BUSY_PERCENT, CpuLoad, Cpus, Host, Process, Processor, format_cpus};
 
 const CPU_INFO: &str = "proc/cpuinfo";
 const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -14,7 +14,9 @@ pub(super) fn diagnose(host: &Host) -> Vec<Finding> {
     findings.push(governor(&host.processor));
     findings.push(threads(&host.processor));
     findings.push(nodes(&host.processor));
-    findings.push(isolated(&host.cpus));
+    findings.push(isolated(host));
+    let load = host.load.as_ref().filter(|load| !load.0.is_empty());
+    findings.extend(load.map(|load| busy(load, host.busiest.as_ref())));
     findings.push(interrupts(host));
     findings
 }
@@ -102,10 +104,14 @@ fn nodes(processor: &Processor) -> Finding {
     }
 }
 
-fn isolated(cpus: &Cpus) -> Finding {
+fn isolated(host: &Host) -> Finding {
     const TOPIC: &str = "isolation";
-    const ADVICE: &str =
-        "to keep other work off the workers' cpus, boot with isolcpus=N nohz_full=N rcu_nocbs=N";
+    const ADVICE: &str = "to keep other work off the workers' cpus, boot with isolcpus=N \
+        nohz_full=N rcu_nocbs=N (doctor --fix-script)";
+    let cpus = &host.cpus;
+    if let Some(finding) = set_apart_by_tuned(host) {
+        return finding;
+    }
     if !cpus.isolated_known {
         return Finding::unknown(TOPIC, "sys/devices/system/cpu/isolated");
     }
@@ -121,6 +127,48 @@ fn isolated(cpus: &Cpus) -> Finding {
     let complete = !found.contains("not all");
     let finding = Finding::new(TOPIC, if complete { Status::Ok } else { Status::Note }, found);
     if complete { finding } else { finding.advise(ADVICE) }
+}
+
+/// Judges cpus that the profile `cpu-partitioning` of tuned sets apart: it takes them from process
+/// 1, and so from all services and logins. `None` without that profile.
+fn set_apart_by_tuned(host: &Host) -> Option<Finding> {
+    const TOPIC: &str = "isolation";
+    let tuned = host.boot.tuned.as_ref().filter(|it| it.partitions() && !it.isolated.is_empty())?;
+    let cpus = &host.cpus;
+    let list = format_cpus(&tuned.isolated);
+    let has_all = |set: &[u32]| tuned.isolated.iter().all(|cpu| set.contains(cpu));
+    if !cpus.of_init.is_empty() && tuned.isolated.iter().any(|cpu| cpus.of_init.contains(cpu)) {
+        let found =
+            format!("cpus {list} are to be set apart by tuned, but process 1 has them still");
+        return Some(Finding::new(TOPIC, Status::Note, found).advise("reboot"));
+    }
+    let found = format!("cpus {list} are set apart by tuned (cpu-partitioning)");
+    let finding = Finding::new(TOPIC, Status::Ok, found);
+    if has_all(&cpus.allowed) || has_all(&cpus.isolated) {
+        return Some(finding);
+    }
+    let advice = format!("this login may not use them: taskset -c {list} millrace run ...");
+    Some(Finding { status: Status::Note, ..finding }.advise(advice))
+}
+
+/// Judges how busy the cpus were, so that a worker does not share one.
+fn busy(load: &CpuLoad, process: Option<&Process>) -> Finding {
+    const TOPIC: &str = "load";
+    let busy: Vec<u32> =
+        load.0.iter().filter(|(_, load)| **load > BUSY_PERCENT).map(|(cpu, _)| *cpu).collect();
+    let Some((cpu, percent)) = load.busiest().filter(|_| !busy.is_empty()) else {
+        return Finding::new(TOPIC, Status::Ok, "no cpu is busy");
+    };
+    let mut found = format!("busy: cpus {}; most: cpu {cpu}, {percent:.0} %", format_cpus(&busy));
+    if let Some(process) = process {
+        found = format!("{found}, by {} (pid {})", process.name, process.id);
+    }
+    let all = busy.len() == load.0.len();
+    let status = if all { Status::Warn } else { Status::Note };
+    Finding::new(TOPIC, status, found).advise(match all {
+        true => "no cpu is idle: a worker shares its cpu and loses packets",
+        false => "Millrace chooses the least busy cpus, unless you name some (--cpus)",
+    })
 }
 
 fn interrupts(host: &Host) -> Finding {

@@ -3,6 +3,7 @@
 //! root, so that tests can show it any machine. Unreadable values are `None`, or empty where that
 //! means the same.
 
+mod boot;
 mod cgroup;
 mod cpus;
 mod energy;
@@ -12,7 +13,10 @@ mod nics;
 mod nodes;
 mod processes;
 mod software;
+mod vmbus;
 
+pub(crate) use boot::{Boot, BootLoader, Tuned};
+pub(crate) use cpus::BUSY_PERCENT;
 pub use cpus::{CPU_MAX, CpuList, CpuLoad, Cpus, Processor, format_cpus};
 pub use energy::{EnergyMeter, NoEnergy};
 pub(crate) use memory::{HugepagePool, NO_LIMIT};
@@ -23,6 +27,8 @@ pub use nodes::{node_of_interface, node_of_pci};
 pub use processes::{Process, busiest_process_on};
 pub(crate) use software::Privileges;
 pub use software::Software;
+pub use vmbus::vfs_without_master;
+pub(crate) use vmbus::{USER_DRIVER as VMBUS_USER_DRIVER, VmbusNic};
 
 use std::path::Path;
 
@@ -34,20 +40,47 @@ pub struct Host {
     pub(crate) memory: Memory,
     /// Every NIC on the PCI bus; `None` without such a bus.
     pub(crate) nics: Option<Vec<Nic>>,
+    /// Every NIC on VMBus; `None` without such a bus.
+    pub(crate) vmbus: Option<Vec<VmbusNic>>,
     pub(crate) software: Software,
+    pub(crate) boot: Boot,
+    /// Load of the cpus, if it was measured.
+    pub(crate) load: Option<CpuLoad>,
+    /// Process that keeps the busiest cpu busy, if it is known.
+    pub(crate) busiest: Option<Process>,
+    /// Linux interfaces; `None` if the kernel does not list them.
+    pub(crate) interfaces: Option<Vec<Interface>>,
 }
 
 impl Host {
     /// Reads the host whose root directory is `root`.
     pub fn read(root: &Path) -> Self {
         let root = Root(root);
+        let nics = nics::read(root);
         Self {
             cpus: Cpus::read(root),
             processor: Processor::read(root),
             memory: Memory::read(root),
-            nics: nics::read(root),
+            vmbus: vmbus::read(root, nics.as_deref().unwrap_or_default()),
+            nics,
             software: Software::read(root),
+            boot: Boot::read(root),
+            load: None,
+            busiest: None,
+            interfaces: nics::read_interfaces(root),
         }
+    }
+
+    /// Adds what a copy of files cannot tell: the load of this host's cpus, measured for a tenth of
+    /// a second, and the process that keeps the busiest one busy. `gro` says whether an interface
+    /// has GRO on.
+    pub fn measure(&mut self, gro: impl Fn(&str) -> Option<bool>) {
+        let load = CpuLoad::measure();
+        let busiest = load.busiest().filter(|(_, percent)| *percent > BUSY_PERCENT);
+        self.busiest = busiest.and_then(|(cpu, _)| busiest_process_on(cpu));
+        self.load = Some(load);
+        let interfaces = self.interfaces.iter_mut().flatten();
+        interfaces.for_each(|interface| interface.gro = gro(&interface.name));
     }
 }
 

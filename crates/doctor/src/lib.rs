@@ -7,13 +7,20 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod boot;
 mod cpus;
 pub mod host;
+mod interfaces;
 mod memory;
 mod nics;
+mod script;
 mod software;
 #[cfg(test)]
 mod tests;
+mod vmbus;
+
+pub use crate::script::fix_script;
+pub use crate::software::software_nic;
 
 use crate::host::Host;
 use serde::Serialize;
@@ -66,7 +73,10 @@ impl Finding {
 pub fn diagnose(host: &Host) -> Vec<Finding> {
     let mut findings = software::diagnose(&host.software);
     findings.extend(cpus::diagnose(host));
-    findings.extend(memory::diagnose(&host.memory));
+    findings.extend(memory::diagnose(host));
+    findings.extend(boot::diagnose(host));
     findings.extend(nics::diagnose(host));
+    findings.extend(vmbus::diagnose(host));
+    findings.extend(interfaces::diagnose(host));
     findings
 }

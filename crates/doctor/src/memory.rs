@@ -2,7 +2,7 @@
 //! Judges memory and hugepages.
 
 use super::{Finding, Status};
-use crate::host::{HugepagePool, Memory, NO_LIMIT};
+use crate::host::{Host, HugepagePool, Memory, NO_LIMIT};
 
 /// Least free memory in MB: with less, EAL's minimum does not fit.
 const LEAST_MB: u64 = 192;
@@ -12,9 +12,11 @@ const COMFORTABLE_MB: u64 = 512;
 /// devices that reach it by DMA.
 const LOCK_MB: u64 = 64;
 
-pub(super) fn diagnose(memory: &Memory) -> Vec<Finding> {
+pub(super) fn diagnose(host: &Host) -> Vec<Finding> {
+    let memory = &host.memory;
     let mut findings = vec![available(memory)];
     findings.push(hugepages(memory));
+    findings.extend(at_boot(host));
     findings.extend(memory.hugepages.iter().filter_map(uneven));
     findings.push(mount(memory));
     findings.push(transparent(memory));
@@ -24,13 +26,20 @@ pub(super) fn diagnose(memory: &Memory) -> Vec<Finding> {
 
 fn available(memory: &Memory) -> Finding {
     const TOPIC: &str = "memory";
-    let Some(available_mb) = memory.available_bytes.map(|bytes| bytes >> 20) else {
+    let Some(available_mb) = memory.usable_bytes().map(|bytes| bytes >> 20) else {
         return Finding::unknown(TOPIC, "proc/meminfo");
     };
-    let found = format!("{available_mb} MB available");
+    let found = match memory.is_limited_by_group() {
+        true => format!("{available_mb} MB left within the limit of this control group"),
+        false => format!("{available_mb} MB available"),
+    };
     match available_mb {
-        0..LEAST_MB => Finding::new(TOPIC, Status::Fail, found)
-            .advise(format!("free memory: a run needs at least {LEAST_MB} MB")),
+        0..LEAST_MB => {
+            Finding::new(TOPIC, Status::Fail, found).advise(match memory.is_limited_by_group() {
+                true => format!("raise the limit (memory.max): a run needs at least {LEAST_MB} MB"),
+                false => format!("free memory: a run needs at least {LEAST_MB} MB"),
+            })
+        }
         LEAST_MB..COMFORTABLE_MB => Finding::new(TOPIC, Status::Warn, found)
             .advise("the default tables do not fit: lower [table] capacity"),
         _ => Finding::new(TOPIC, Status::Ok, found),
@@ -60,6 +69,18 @@ fn hugepages(memory: &Memory) -> Finding {
     } else {
         finding(Status::Warn).advise("raise the hugetlb limits of this process's control groups")
     }
+}
+
+/// Says that hugepages were reserved by hand, so that the next boot has none. Nothing where no boot
+/// loader and no systemd is seen, as in containers: there the host reserves them.
+fn at_boot(host: &Host) -> Option<Finding> {
+    let has_pages = host.memory.hugepages.iter().any(|pool| pool.total > 0);
+    let is_seen = host.boot.systemd || host.boot.loader.is_some();
+    let finding =
+        Finding::new("hugepages at boot", Status::Note, "none: reserved by hand until then");
+    (has_pages && is_seen && !host.boot.keeps_hugepages).then(|| {
+        finding.advise("vm.nr_hugepages=N in a file of /etc/sysctl.d (doctor --fix-script)")
+    })
 }
 
 fn show(pool: &HugepagePool) -> String {

@@ -3,6 +3,7 @@
 
 use super::{Finding, Status};
 use crate::host::{Privileges, Software};
+use std::path::Path;
 
 /// The oldest kernel that DPDK 22.11 supports.
 const KERNEL_LEAST: (u32, u32) = (4, 14);
@@ -76,6 +77,20 @@ fn privileges(privileges: Option<&Privileges>) -> Finding {
     }
     Finding::new(TOPIC, Status::Note, found)
         .advise("for Linux interfaces and PCI devices run as root")
+}
+
+/// Says whether the driver of the software NIC is built. `driver` is its place; `fault` is why DPDK
+/// would not load it from there.
+pub fn software_nic(driver: Option<&Path>, fault: Option<String>) -> Finding {
+    const TOPIC: &str = "software nic";
+    match (driver, fault) {
+        (Some(driver), None) => Finding::new(TOPIC, Status::Ok, driver.display().to_string()),
+        (Some(_), Some(fault)) => Finding::new(TOPIC, Status::Warn, fault),
+        (None, _) => {
+            Finding::new(TOPIC, Status::Note, "not built; no net_twin, no demo of offload")
+                .advise("make twin")
+        }
+    }
 }
 
 fn socket_families(software: &Software) -> Vec<Finding> {

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// A made-up root directory, removed at the end.
-struct Machine(PathBuf);
+pub(crate) struct Machine(pub(crate) PathBuf);
 
 impl Machine {
     fn new(name: &str) -> Self {
@@ -16,7 +16,7 @@ impl Machine {
     }
 
     /// Makes a virtual machine with two cpus and DPDK, without any preparation.
-    fn plain(name: &str) -> Self {
+    pub(crate) fn plain(name: &str) -> Self {
         let drivers = ["af_packet", "memif", "null", "pcap", "ring", "tap"];
         let machine = Self::new(name)
             .with("proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")
@@ -43,14 +43,14 @@ impl Machine {
         })
     }
 
-    fn with(self, path: &str, text: &str) -> Self {
+    pub(crate) fn with(self, path: &str, text: &str) -> Self {
         let path = self.0.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
         self
     }
 
-    fn linked(self, path: &str, target: &str) -> Self {
+    pub(crate) fn linked(self, path: &str, target: &str) -> Self {
         let path = self.0.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         symlink(target, path).unwrap();
@@ -67,7 +67,7 @@ impl Machine {
     }
 
     /// Adds a NIC with an interface and a driver.
-    fn nic(self, address: &str, interface: &str, driver: &str) -> Self {
+    pub(crate) fn nic(self, address: &str, interface: &str, driver: &str) -> Self {
         let dir = format!("sys/bus/pci/devices/{address}");
         self.with(&format!("{dir}/class"), "0x020000\n")
             .with(&format!("{dir}/vendor"), "0x8086\n")
@@ -77,12 +77,12 @@ impl Machine {
             .linked(&format!("{dir}/driver"), &format!("../../drivers/{driver}"))
     }
 
-    fn findings(&self) -> Vec<Finding> {
+    pub(crate) fn findings(&self) -> Vec<Finding> {
         diagnose(&Host::read(&self.0))
     }
 
     /// Returns status and text of the only finding on `topic`.
-    fn finding(&self, topic: &str) -> (Status, String) {
+    pub(crate) fn finding(&self, topic: &str) -> (Status, String) {
         let mut findings = self.findings();
         findings.retain(|finding| finding.topic == topic);
         assert_eq!(findings.len(), 1, "{topic}");
@@ -98,7 +98,7 @@ impl Drop for Machine {
 }
 
 const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-const PMDS: &str = "usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
+pub(crate) const PMDS: &str = "usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
 
 #[test]
 fn a_plain_machine_runs_without_a_warning() {
@@ -191,6 +191,23 @@ fn hugepages_are_counted_in_all_and_per_node() {
 }
 
 #[test]
+fn hugepages_that_the_next_boot_lacks_are_told() {
+    let topic = "hugepages at boot";
+    let has = |machine: &Machine| machine.findings().iter().any(|it| it.topic == topic);
+    let machine = Machine::plain("boot-pages").pages("", 512, 500);
+    assert!(!has(&machine), "a container");
+    let machine = machine.with("run/systemd/system/.keep", "");
+    assert_eq!(machine.finding(topic).0, Status::Note);
+    let machine = machine.with("etc/sysctl.d/9.conf", "# vm.nr_hugepages = 8\n");
+    assert!(has(&machine));
+    assert!(!has(&machine.with("etc/sysctl.d/9.conf", "vm.nr_hugepages = 512\n")));
+    let by_kernel = Machine::plain("boot-kernel").pages("", 512, 500);
+    let by_kernel =
+        by_kernel.with("run/systemd/system/.keep", "").with("proc/cmdline", "hugepages=4\n");
+    assert!(!has(&by_kernel));
+}
+
+#[test]
 fn cpus_set_apart_are_seen() {
     let cpu = "sys/devices/system/cpu";
     let machine = Machine::plain("isolated")
@@ -227,16 +244,21 @@ fn nics_the_host_lives_on_are_guarded() {
         .nic("0000:01:00.4", "eno5", "i40e")
         .linked("sys/class/net/eno3/master", "../br0");
     let nic = |function: u8| machine.finding(&format!("nic 0000:01:00.{function}"));
-    assert_eq!(nic(0), (Status::Warn, "8086:1572 on i40e; eno1 carries the default route".into()));
-    assert_eq!(nic(1), (Status::Warn, "8086:1572 on i40e; eno2 has an address".into()));
-    assert_eq!(nic(2), (Status::Warn, "8086:1572 on i40e; eno3 belongs to br0".into()));
-    assert_eq!(nic(3), (Status::Warn, "8086:1572 on i40e; eno4 has an address".into()));
+    // Every host has such a NIC, so this is no warning.
+    assert_eq!(nic(0), (Status::Note, "8086:1572 on i40e; eno1 carries the default route".into()));
+    assert_eq!(nic(1), (Status::Note, "8086:1572 on i40e; eno2 has an address".into()));
+    assert_eq!(nic(2), (Status::Note, "8086:1572 on i40e; eno3 belongs to br0".into()));
+    assert_eq!(nic(3), (Status::Note, "8086:1572 on i40e; eno4 has an address".into()));
     // A link-local address is automatic and does not mean use.
-    assert_eq!(nic(4).0, Status::Note);
-    for finding in machine.findings().iter().filter(|it| it.topic.starts_with("nic 0")) {
+    let idle = "8086:1572 on i40e; idle; it has no IOMMU group (see vfio)";
+    assert_eq!(nic(4), (Status::Note, idle.into()));
+    let findings = machine.findings();
+    let nics: Vec<_> = findings.iter().filter(|it| it.topic.starts_with("nic 0")).collect();
+    for finding in &nics {
         let advice = finding.advice.as_deref().unwrap();
-        assert_eq!(advice.starts_with("never"), finding.status == Status::Warn, "{advice}");
+        assert_eq!(advice.starts_with("never"), finding.found != idle, "{advice}");
     }
+    assert_eq!(nics.len(), 5);
 }
 
 #[test]
@@ -253,7 +275,7 @@ fn nics_that_can_be_ports_say_how() {
         idle.advice.as_deref(),
         Some(
             "for a port: dpdk-devbind.py --bind=vfio-pci 0000:01:00.1, or as it is: \
-             net_af_packet0,iface=eno2"
+             eno2"
         )
     );
     assert!(findings.iter().all(|finding| finding.topic != "nic 0000:02:00.0"));
@@ -282,4 +304,82 @@ fn privileges_and_drivers_are_named() {
     let (status, found) = machine.finding("dpdk");
     assert_eq!(status, Status::Warn);
     assert!(found.contains("22.11.9") && found.ends_with("not among them: net_memif"), "{found}");
+}
+
+#[test]
+fn a_nic_of_another_namespace_is_not_idle() {
+    let routes = "Iface\tDestination\neno9\t00000000\t0100A8C0\n";
+    let machine = Machine::plain("namespaces")
+        .with("proc/net/route", routes)
+        .nic("0000:01:00.0", "eno1", "igb")
+        .nic("0000:01:00.1", "eno2", "mlx5_core");
+    let nic =
+        |machine: &Machine, function: u8| machine.finding(&format!("nic 0000:01:00.{function}"));
+    assert!(nic(&machine, 0).1.contains("idle"));
+    let unseen = "no interface of it is visible: in use by another network namespace, or unknown";
+    // sysfs may be that of the host, while the process is in another network namespace.
+    let machine = machine.with("proc/net/dev", "head | er\n    lo: 0 0\n");
+    for function in [0, 1] {
+        let (status, found) = nic(&machine, function);
+        assert!(status == Status::Note && found.ends_with(unseen), "{found}");
+    }
+    // In a namespace with its own sysfs, there is no interface at all.
+    fs::remove_dir_all(machine.0.join("sys/bus/pci/devices/0000:01:00.0/net")).unwrap();
+    assert!(nic(&machine, 0).1.ends_with(unseen));
+    let machine = machine.nic("0000:01:00.2", "eno3", "vfio-pci");
+    assert_eq!(nic(&machine, 2).0, Status::Ok);
+}
+
+#[test]
+fn interfaces_have_their_mtu_and_their_use() {
+    let routes = "Iface\tDestination\neth0\t00000000\t0100A8C0\n";
+    let machine = Machine::plain("interfaces")
+        .with("proc/net/route", routes)
+        .with("sys/class/net/eth0/mtu", "1500\n")
+        .with("sys/class/net/eth1/mtu", "9000\n")
+        .with("sys/class/net/eth2/mtu", "1500\n")
+        .with("sys/class/net/eth2/upper_vlan7/mtu", "1500\n")
+        .with("sys/class/net/lo/mtu", "65536\n")
+        .with("sys/class/net/bonding_masters", "\n");
+    let found = |name: &str| machine.finding(&format!("interface {name}"));
+    assert_eq!(found("eth0"), (Status::Ok, "MTU 1500; carries the default route".to_owned()));
+    assert_eq!(found("eth1"), (Status::Note, "MTU 9000; this host does not use it".to_owned()));
+    assert_eq!(found("eth2"), (Status::Ok, "MTU 1500; carries vlan7".to_owned()));
+    let mut host = Host::read(&machine.0);
+    host.measure(|name| (name == "eth0").then_some(true));
+    let findings = diagnose(&host);
+    let all: Vec<_> = findings.iter().map(|it| it.found.as_str()).collect();
+    assert!(all.contains(&"MTU 1500, GRO on; carries the default route"), "{all:?}");
+    assert!(!findings.iter().any(|it| it.topic.ends_with(" lo") || it.topic.contains("bonding")));
+    let many = (0..12).fold(machine, |machine, number| {
+        machine.with(&format!("sys/class/net/veth{number}/mtu"), "1500\n")
+    });
+    assert_eq!(many.finding("interfaces").1, "7 more are not listed");
+}
+
+#[test]
+fn busy_cpus_are_named() {
+    let machine = Machine::plain("load");
+    let with_load = |load: &[(u32, f64)]| {
+        let mut host = Host::read(&machine.0);
+        host.load = Some(crate::host::CpuLoad(load.iter().copied().collect()));
+        host.busiest = Some(crate::host::Process { id: 7, name: "cc1".to_owned() });
+        let finding = diagnose(&host).into_iter().find(|it| it.topic == "load").unwrap();
+        (finding.status, finding.found)
+    };
+    assert_eq!(with_load(&[(0, 3.0), (1, 20.0)]), (Status::Ok, "no cpu is busy".to_owned()));
+    let one = "busy: cpus 1; most: cpu 1, 99 %, by cc1 (pid 7)".to_owned();
+    assert_eq!(with_load(&[(0, 3.0), (1, 99.0)]), (Status::Note, one));
+    assert_eq!(with_load(&[(0, 50.0), (1, 99.0)]).0, Status::Warn);
+}
+
+#[test]
+fn memory_is_that_of_the_control_group() {
+    let machine = Machine::plain("group")
+        .with("proc/self/cgroup", "0::/box\n")
+        .with("proc/self/mountinfo", "31 23 0:29 / /sys/fs/cgroup rw - cgroup2 none rw\n")
+        .with("sys/fs/cgroup/box/memory.max", "314572800\n")
+        .with("sys/fs/cgroup/box/memory.current", "104857600\n");
+    let found = "200 MB left within the limit of this control group".to_owned();
+    assert_eq!(machine.finding("memory"), (Status::Warn, found));
 }

@@ -9,6 +9,7 @@ use crate::error::{EalError, Errno};
 use crate::lcore::Lcore;
 use crate::log::{self, Log, LogLevel};
 use crate::sys;
+use crate::vmbus::is_vmbus;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char};
 use std::fs;
@@ -27,6 +28,8 @@ pub struct EalConfig {
     pub memory_mb: u32,
     /// Devargs of every port that will be opened. Other PCI devices are not touched.
     pub ports: Vec<String>,
+    /// PCI devices that ports on VMBus need: their VFs. Without such a port they are not touched.
+    pub companions: Vec<String>,
     /// Name of EAL's directory for files (`--file-prefix`); `None`: one of this process's own.
     pub file_prefix: Option<String>,
     /// Drivers that are not part of DPDK, as paths of shared objects. EAL loads none from a path
@@ -45,6 +48,7 @@ impl Default for EalConfig {
             no_huge: false,
             memory_mb: 512,
             ports: Vec::new(),
+            companions: Vec::new(),
             file_prefix: None,
             drivers: Vec::new(),
             extra: Vec::new(),
@@ -175,11 +179,16 @@ fn arguments(config: &EalConfig, allowed: &str) -> Result<Vec<CString>, EalError
     let memory: &[_] =
         if config.no_huge { &["--no-huge", "--no-shconf"] } else { &["--in-memory"] };
     args.extend(memory.iter().map(|arg| arg.to_string()));
-    let pci: Vec<_> = config.ports.iter().filter(|devargs| is_pci(devargs)).collect();
+    let mut pci: Vec<_> = config.ports.iter().filter(|devargs| is_pci(devargs)).collect();
+    let vmbus: Vec<_> = config.ports.iter().filter(|devargs| is_vmbus(devargs)).collect();
+    if !vmbus.is_empty() {
+        let is_new = |vf: &&String| !config.ports.iter().any(|port| port.starts_with(*vf));
+        pci.extend(config.companions.iter().filter(is_new));
+    }
     if pci.is_empty() {
         args.push("--no-pci".to_owned());
     }
-    args.extend(pci.into_iter().map(|devargs| format!("-a{devargs}")));
+    args.extend(pci.into_iter().chain(vmbus).map(|devargs| format!("-a{devargs}")));
     args.extend(config.drivers.iter().map(|path| format!("-d{}", path.display())));
     args.extend(config.extra.iter().cloned());
     args.into_iter()
@@ -290,5 +299,22 @@ mod tests {
         let args = text(&["net_null0", "0000:18:00.2,a=b"]);
         assert!(args.contains(&"-a0000:18:00.2,a=b".to_owned()));
         assert!(!args.contains(&"--no-pci".to_owned()));
+    }
+
+    #[test]
+    fn a_port_on_vmbus_brings_its_vf() {
+        let uuid = "000d3a7c-dfac-000d-3a7c-dfac000d3a7c";
+        let text = |ports: &[&str]| {
+            let ports = ports.iter().map(|p| p.to_string()).collect();
+            let companions = vec!["0002:00:02.0".to_owned()];
+            let config = EalConfig { ports, companions, ..Default::default() };
+            let args = arguments(&config, "0").unwrap().into_iter();
+            let is_device = |arg: &String| arg.starts_with("-a") || arg == "--no-pci";
+            args.map(|arg| arg.into_string().unwrap()).filter(is_device).collect::<Vec<_>>()
+        };
+        assert_eq!(text(&[uuid]), ["-a0002:00:02.0".to_owned(), format!("-a{uuid}")]);
+        assert_eq!(text(&["net_null0"]), ["--no-pci"]);
+        let named = ["-a0002:00:02.0,mac=0:1".to_owned(), format!("-a{uuid}")];
+        assert_eq!(text(&["0002:00:02.0,mac=0:1", uuid]), named);
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::eal::is_pci;
 use crate::error::{Errno, Step};
+use crate::vmbus::{self, is_vmbus};
 use crate::{PortConfig, PortInfo, SymmetricRss, log, rss, sys};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::fmt;
@@ -35,6 +36,9 @@ pub(crate) struct Ethdev {
 /// Returns the number of the ethdev that `devargs` names; probes the device unless EAL did so at
 /// start.
 pub(crate) fn find_or_probe(devargs: &str) -> Result<u16, Errno> {
+    if is_vmbus(devargs) {
+        return vmbus::find(devargs);
+    }
     let devargs = CString::new(devargs).map_err(|_| Errno::Invalid)?;
     if let Some(id) = find(&devargs) {
         return Ok(id);

@@ -29,6 +29,7 @@ mod send_time;
 mod spread;
 mod stock;
 mod sys;
+mod vmbus;
 
 pub use burst::{BURST_MAX, Burst};
 pub use cable::ring_cable;
@@ -45,3 +46,4 @@ pub use rss::{RSS_SECRET_LEN, SymmetricRss, rss_secret, use_rss_secret};
 pub use send_time::SendTime;
 pub use spread::PortSpread;
 pub use stock::Stock;
+pub use vmbus::is_vmbus;

@@ -7,7 +7,7 @@
 //! about features that they can do without. At all other times, lines of that level go straight to
 //! the standard error.
 
-use crate::sys;
+use crate::{sys, vmbus};
 use std::convert::Infallible;
 use std::ffi::{c_char, c_void};
 use std::fmt;
@@ -164,23 +164,51 @@ pub(crate) extern "C" fn write_printed(
 /// threads go to the thread that began last to hold lines back, because they are most likely about
 /// its call.
 fn take(level: u32, bytes: &[u8]) -> isize {
-    let this = thread::current().id();
     for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {
-        let mut all = HELD.lock().expect("no holder panics");
-        let own = all.iter().rposition(|(thread, _)| *thread == this);
-        match own.or(all.len().checked_sub(1)).map(|place| &mut all[place].1) {
-            Some(held) if held.len() < HELD_MAX => held.push((level, line.to_owned())),
-            Some(_) => (),
-            None => show(level, line),
+        match vmbus::explain(line) {
+            // Also if the call succeeds: the port is of little use.
+            Some(explanation) => {
+                take_line(PRINTED, line);
+                take_line(PRINTED, explanation);
+            }
+            None => take_line(level, line),
         }
     }
     bytes.len() as isize
+}
+
+/// Adds a line to those that this thread holds back.
+pub(crate) fn add(line: &str) {
+    take_line(LogLevel::Error as u32, line);
+}
+
+fn take_line(level: u32, line: &str) {
+    let this = thread::current().id();
+    let mut all = HELD.lock().expect("no holder panics");
+    let own = all.iter().rposition(|(thread, _)| *thread == this);
+    match own.or(all.len().checked_sub(1)).map(|place| &mut all[place].1) {
+        Some(held) if held.len() < HELD_MAX => held.push((level, line.to_owned())),
+        Some(_) => (),
+        None => show(level, line),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::Barrier;
+
+    #[test]
+    fn a_vf_that_is_not_found_is_explained() {
+        let (_, log) = capture(|| {
+            take(LogLevel::Notice as u32, b"hn_vf_attach(): Couldn't find port for VF\nnext\n");
+            Err::<(), ()>(())
+        });
+        let lines = log.lines();
+        assert!(lines[0].starts_with("hn_vf_attach()"), "{lines:?}");
+        assert!(lines[1].contains("two devices") && lines[1].contains("millrace doctor"));
+        assert_eq!((lines[2].as_str(), lines.len()), ("next", 3));
+    }
 
     /// Two threads capture at once, as the programming threads of two ports do.
     #[test]

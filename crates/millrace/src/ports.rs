@@ -16,8 +16,8 @@ use crate::start::start_eal;
 use crate::twin_driver;
 use anyhow::bail;
 use by_mac::MacError;
-use config::nodes_of;
 use config::{Devargs, MBUF_DATA_BYTES_MAX, PairError, split_pair};
+use config::{companions_of, nodes_of};
 use doctor::host::Memory;
 use dpdk::{Eal, EalConfig, Lcore, Mempool, Port, PortConfig, Queues};
 use report::output::write_line;
@@ -138,6 +138,7 @@ impl PortNames {
         let mut config = EalConfig {
             lcores: chosen.iter().map(|cpu| *cpu as usize).collect(),
             ports: self.0.iter().map(ToString::to_string).collect(),
+            companions: companions_of(&self.0),
             file_prefix: tuning.file_prefix.clone(),
             ..EalConfig::default()
         };

@@ -31,7 +31,7 @@ impl Capabilities {
     pub(crate) fn of(plan: &Plan, files: &[PathBuf]) -> Self {
         let ports = plan.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
         let of_ports = ports.fold(Self::NONE, |all, port| match () {
-            () if port.is_pci() => all.union(Self::NETWORK).union(Self::DEVICES),
+            () if port.is_pci() || port.is_vmbus() => all.union(Self::NETWORK).union(Self::DEVICES),
             () if port.interface().is_some() || port.name.starts_with("net_t") => {
                 all.union(Self::NETWORK)
             }

@@ -2,6 +2,7 @@
 //! Plans the start of DPDK: memory, packet buffers, and hugepages.
 
 use super::{PairPlan, Plan, Settings, memory};
+use crate::devargs::companions_of;
 use crate::{Devargs, Fault, Huge, Located, MBUF_DATA_BYTES_MAX, Problem};
 
 /// The default number of mbufs is a multiple of this, with room for drivers that hold packets.
@@ -107,6 +108,7 @@ impl Plan {
                 Huge::No => true,
             },
             memory_mb: self.eal.memory_mb,
+            companions: companions_of(ports.clone()),
             ports: ports.map(ToString::to_string).collect(),
             extra: self.eal.extra.clone(),
             ..dpdk::EalConfig::default()

@@ -56,6 +56,17 @@ pub struct Memory {
     pub total_bytes: u64,
 }
 
+/// The setting that takes most of the memory of a plan.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LargestPart {
+    /// Key and value.
+    pub setting: String,
+    /// Its share of the memory.
+    pub bytes: u64,
+    /// What to lower.
+    pub to_lower: &'static str,
+}
+
 /// Returns the most bytes of flow tables, records and timers of one engine.
 pub fn engine_bytes(config: &engine::Config) -> u64 {
     let label = if config.labels { LABEL_BYTES } else { 0 };
@@ -88,6 +99,30 @@ impl super::Plan {
             offload_bytes,
             total_bytes: eal_bytes + offload_bytes + workers * engine_bytes_per_worker,
         }
+    }
+}
+
+impl super::Plan {
+    /// Returns the setting that takes most of the memory.
+    pub fn largest_part(&self) -> LargestPart {
+        let memory = self.memory();
+        let tables = memory.workers * memory.engine_bytes_per_worker;
+        let needed_mb = eal_megabytes(memory.mbuf_bytes, self.pairs.len());
+        let (key, value, to_lower) = if memory.offload_bytes > tables.max(memory.eal_bytes) {
+            ("offload.rules_max", self.offload.rules_max, "`rules_max` or `capacity`")
+        } else if tables >= memory.eal_bytes {
+            let workers = "`capacity` or the number of workers";
+            match self.engine.capacity_ipv6 > self.engine.capacity_ipv4 {
+                true => ("table.capacity_ipv6", self.engine.capacity_ipv6, workers),
+                false => ("table.capacity", self.engine.capacity_ipv4, workers),
+            }
+        } else if self.eal.memory_mb > needed_mb {
+            ("eal.memory_mb", self.eal.memory_mb, "`memory_mb`")
+        } else {
+            ("eal.mbufs", self.eal.mbufs, "`mbufs`, `capacity` or the number of workers")
+        };
+        let bytes = tables.max(memory.eal_bytes).max(memory.offload_bytes);
+        LargestPart { setting: format!("{key} = {value}"), bytes, to_lower }
     }
 }
 

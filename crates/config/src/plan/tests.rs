@@ -441,6 +441,17 @@ fn a_capture_that_is_replayed_for_ever_has_its_buffers() {
 }
 
 #[test]
+fn the_setting_that_takes_most_memory_is_named() {
+    let part = |text: &str| plan(&format!("{PAIR}{text}")).unwrap().largest_part().setting;
+    assert_eq!(part("[eal]\nhuge = true\nmemory_mb = 200000\n"), "eal.memory_mb = 200000");
+    assert_eq!(part("[table]\ncapacity = 5_000_000\n"), "table.capacity = 5000000");
+    let small = "[table]\ncapacity = 1000\n[offload]\npolicy = \"off\"\n";
+    assert_eq!(part(&format!("{small}[eal]\nmbufs = 90000\n")), "eal.mbufs = 90000");
+    let rules = "[offload]\npolicy = \"all\"\nrules_max = 16_000_000\n[table]\ncapacity = 100\n";
+    assert_eq!(part(rules), "offload.rules_max = 16000000");
+}
+
+#[test]
 fn hugepages_are_taken_where_enough_are_free() {
     let no_huge = |huge: &str, free_mb| {
         plan(&format!("{PAIR}[eal]\nhuge = {huge}\n")).unwrap().eal_config(free_mb).no_huge

@@ -14,7 +14,7 @@ const CPU: &str = "sys/devices/system/cpu";
 pub(super) const LOAD_WINDOW: Duration = Duration::from_millis(100);
 /// A cpu is busy if it was not idle for more than this percentage of the time. That is two of ten
 /// ticks, since a single one may be chance.
-const BUSY_PERCENT: f64 = 20.0;
+pub(crate) const BUSY_PERCENT: f64 = 20.0;
 
 /// Sets of cpus, each ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,10 @@ pub struct Cpus {
     pub nohz_full: Vec<u32>,
     /// Cpus whose RCU work is done elsewhere (`rcu_nocbs`).
     pub rcu_nocbs: Vec<u32>,
+    /// Cpus that process 1 may use; services and logins inherit its set.
+    pub of_init: Vec<u32>,
+    /// Cpus of each core that has several, in order of their first cpu.
+    pub siblings: Vec<Vec<u32>>,
     /// Cpus of workers of other instances of Millrace.
     pub others: Vec<u32>,
     /// Cpus of each NUMA node; empty if the kernel does not tell.
@@ -53,12 +57,7 @@ impl Cpus {
     /// Measures the load of the cpus of this host, for a tenth of a second. Only the first call
     /// measures, since later the workers of this process are part of the load.
     pub fn measure_load(&self) {
-        self.load.get_or_init(|| {
-            let root = Root(Path::new("/"));
-            let before = CpuTimes::read(root);
-            std::thread::sleep(LOAD_WINDOW);
-            CpuLoad::between(&before, &CpuTimes::read(root))
-        });
+        self.load.get_or_init(CpuLoad::measure);
     }
 
     /// Returns the percentage of time that a cpu was not idle; `None` if unknown.
@@ -120,6 +119,11 @@ impl Cpus {
             allowed: allowed.into_iter().filter(|cpu| online.contains(cpu)).collect(),
             isolated_known: isolated.is_some(),
             isolated: isolated.unwrap_or_default(),
+            of_init: root
+                .field("proc/1/status", "Cpus_allowed_list")
+                .map(|list| parse_cpus(&list))
+                .unwrap_or_default(),
+            siblings: read_siblings(root, &online),
             nohz_full: set("nohz_full").unwrap_or_default(),
             rcu_nocbs: rcu_nocbs.map(parse_cpus).unwrap_or_default(),
             online,
@@ -130,6 +134,15 @@ impl Cpus {
     }
 }
 
+/// Returns the cpus of each core that has several.
+fn read_siblings(root: Root, online: &[u32]) -> Vec<Vec<u32>> {
+    let of_core = |cpu: &u32| {
+        let list = root.text(&format!("{CPU}/cpu{cpu}/topology/thread_siblings_list"))?;
+        Some(parse_cpus(&list)).filter(|cpus| cpus.len() > 1 && cpus.first() == Some(cpu))
+    };
+    online.iter().filter_map(of_core).collect()
+}
+
 /// Percentage of time that each cpu was not idle.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CpuLoad(pub BTreeMap<u32, f64>);
@@ -138,6 +151,20 @@ pub struct CpuLoad(pub BTreeMap<u32, f64>);
 impl Eq for CpuLoad {}
 
 impl CpuLoad {
+    /// Measures the load of this host's cpus, for a tenth of a second.
+    pub(crate) fn measure() -> Self {
+        let root = Root(Path::new("/"));
+        let before = CpuTimes::read(root);
+        std::thread::sleep(LOAD_WINDOW);
+        Self::between(&before, &CpuTimes::read(root))
+    }
+
+    /// Returns the busiest cpu and its percentage; `None` if no cpu is known.
+    pub(crate) fn busiest(&self) -> Option<(u32, f64)> {
+        let all = self.0.iter().map(|(cpu, percent)| (*cpu, *percent));
+        all.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
     /// Returns the load between two readings. A cpu whose time stands still is left out.
     fn between(before: &CpuTimes, after: &CpuTimes) -> Self {
         let share = |(cpu, now): (&u32, &CpuTime)| {

@@ -15,6 +15,8 @@ const NODES: &str = "sys/devices/system/node";
 pub struct Memory {
     /// Bytes that can be taken without swapping.
     pub(crate) available_bytes: Option<u64>,
+    /// Bytes of them that the control groups of this process allow; `None` without a limit.
+    pub(crate) group_bytes: Option<u64>,
     /// Pools by page size, the smallest first.
     pub(crate) hugepages: Vec<HugepagePool>,
     /// Places where hugetlbfs is mounted.
@@ -54,14 +56,32 @@ const TABLE_PAGE_KB: u64 = 2048;
 /// A plan needs more memory than there is.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "flow tables and packet buffers need up to {}, but this host has only {} available: lower \
-     `capacity` or the number of workers",
+    "flow tables and packet buffers need up to {}, but {}: {way_out}",
     units::bytes(*.needed_bytes),
-    units::bytes(*.there_is)
+    limit(*.there_is, *.is_group)
 )]
 pub struct TooLittle {
     needed_bytes: u64,
     there_is: u64,
+    /// True if a control group allows less than the host has.
+    is_group: bool,
+    way_out: String,
+}
+
+/// Says how much memory there is.
+fn limit(bytes: u64, is_group: bool) -> String {
+    let bytes = units::bytes(bytes);
+    match is_group {
+        true => format!("the memory limit of its control group leaves only {bytes}"),
+        false => format!("this host has only {bytes} available"),
+    }
+}
+
+impl TooLittle {
+    /// Replaces the text that says what to lower.
+    pub fn with_way_out(self, way_out: String) -> Self {
+        Self { way_out, ..self }
+    }
 }
 
 /// Environment variable of a process that must leave hugepages to others.
@@ -125,9 +145,30 @@ impl Memory {
     /// kill some process once the tables are written to.
     pub fn refuse_more_than_there_is(needed_bytes: u64) -> Result<(), TooLittle> {
         let memory = Self::read(Root(std::path::Path::new("/")));
-        let Some(available) = memory.available_bytes else { return Ok(()) };
-        let there_is = available + (memory.free_hugepages_mb() << 20);
-        if needed_bytes <= there_is { Ok(()) } else { Err(TooLittle { needed_bytes, there_is }) }
+        memory.refuse(needed_bytes)
+    }
+
+    /// Fails if less memory is left. Memory limits of control groups do not include hugepages.
+    fn refuse(&self, needed_bytes: u64) -> Result<(), TooLittle> {
+        let Some(usable) = self.usable_bytes() else { return Ok(()) };
+        let there_is = usable + (self.free_hugepages_mb() << 20);
+        if needed_bytes <= there_is {
+            return Ok(());
+        }
+        let is_group = self.is_limited_by_group();
+        let way_out = "lower `capacity` or the number of workers".to_owned();
+        Err(TooLittle { needed_bytes, there_is, is_group, way_out })
+    }
+
+    /// Returns the bytes of ordinary memory that this process can take.
+    pub(crate) fn usable_bytes(&self) -> Option<u64> {
+        let available = self.available_bytes?;
+        Some(self.group_bytes.map_or(available, |group| group.min(available)))
+    }
+
+    /// True if a control group allows less memory than the host has.
+    pub(crate) fn is_limited_by_group(&self) -> bool {
+        self.group_bytes < self.available_bytes && self.group_bytes.is_some()
     }
 
     /// Returns the megabytes of hugepages of all sizes that this process can have.
@@ -161,6 +202,7 @@ impl Memory {
         let transparent = root.text("sys/kernel/mm/transparent_hugepage/enabled");
         Self {
             available_bytes: kilobytes.map(|kilobytes| kilobytes << 10),
+            group_bytes: cgroup::memory_bytes_left(root),
             hugepages: read_hugepages(root),
             hugepage_mounts: mounts.map(|text| text.lines().filter_map(place).collect()),
             transparent: transparent.and_then(|text| bracketed(&text)),
@@ -246,6 +288,30 @@ mod tests {
     }
 
     #[test]
+    fn a_control_group_may_allow_less_than_the_host_has() {
+        let memory = |group_bytes| Memory {
+            available_bytes: Some(4 << 30),
+            group_bytes,
+            hugepages: Vec::new(),
+            hugepage_mounts: None,
+            transparent: None,
+            lock_limit_bytes: None,
+        };
+        assert!(memory(Some(300_000_000)).refuse(300_000_000).is_ok());
+        let message = memory(Some(300_000_000)).refuse(939_000_000).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "flow tables and packet buffers need up to 939 MB, but the memory limit of its control \
+             group leaves only 300 MB: lower `capacity` or the number of workers"
+        );
+        assert!(memory(Some(8 << 30)).refuse(4 << 30).is_ok());
+        let host = memory(Some(8 << 30)).refuse(5 << 30).unwrap_err().to_string();
+        assert!(host.contains("this host has only 4.29 GB available"), "{host}");
+        let host = memory(None).refuse(5 << 30).unwrap_err().with_way_out("no".to_owned());
+        assert!(host.to_string().ends_with("available: no"), "{host}");
+    }
+
+    #[test]
     fn what_no_host_has_is_refused_and_what_is_half_free_is_not() {
         let too_little = Memory::refuse_more_than_there_is(u64::MAX).unwrap_err();
         // Other programs take and free memory meanwhile, but not that much.
@@ -253,6 +319,6 @@ mod tests {
         assert!(half > 0 && Memory::refuse_more_than_there_is(half).is_ok(), "{half}");
         let there_is = units::bytes(too_little.there_is);
         let message = too_little.to_string();
-        assert!(message.contains(&format!("this host has only {there_is} available")), "{message}");
+        assert!(message.contains(&there_is), "{message}");
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reads NICs on the PCI bus: their drivers, and what the host uses them for.
+//! Reads NICs on the PCI bus and Linux interfaces: drivers, and what the host uses them for.
 
 use super::Root;
 use std::path::Path;
 
 const DEVICES: &str = "sys/bus/pci/devices";
+const INTERFACES: &str = "sys/class/net";
 
 /// Drivers that hand a NIC to user space.
 pub(crate) const USER_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
@@ -22,7 +23,7 @@ pub struct Nic {
     pub(crate) node: Option<u64>,
     /// True if it is behind an IOMMU.
     pub(crate) iommu: bool,
-    /// Its Linux interfaces; empty if Linux does not use it.
+    /// Its Linux interfaces in this network namespace; empty if it has none here.
     pub(crate) interfaces: Vec<Interface>,
 }
 
@@ -36,6 +37,27 @@ pub(crate) struct Interface {
     pub(crate) address: bool,
     /// Bridge or bond that it belongs to.
     pub(crate) master: Option<String>,
+    /// An interface on top of it, such as a VLAN.
+    pub(crate) upper: Option<String>,
+    /// Longest packet in bytes.
+    pub(crate) mtu: Option<u64>,
+    /// True if GRO is on; `None` if the kernel was not asked.
+    pub(crate) gro: Option<bool>,
+    /// True if a device is behind it, and false for veth, bridges and the like.
+    pub(crate) is_device: bool,
+}
+
+impl Interface {
+    /// Returns for what the host uses the interface; `None` if for nothing that can be seen.
+    pub(crate) fn usage(&self) -> Option<String> {
+        match self {
+            Self { default_route: true, .. } => Some("carries the default route".to_owned()),
+            Self { address: true, .. } => Some("has an address".to_owned()),
+            Self { master: Some(master), .. } => Some(format!("belongs to {master}")),
+            Self { upper: Some(upper), .. } => Some(format!("carries {upper}")),
+            _ => None,
+        }
+    }
 }
 
 impl Nic {
@@ -74,15 +96,47 @@ fn read_nic(root: Root, address: String) -> Option<Nic> {
         driver: root.link(&file("driver")),
         node: root.number(&file("numa_node")),
         iommu: root.link(&file("iommu_group")).is_some(),
-        interfaces: interfaces.into_iter().map(|name| read_interface(root, name)).collect(),
+        interfaces: here(root, interfaces).map(|name| read_interface(root, name)).collect(),
         address,
     })
 }
 
-fn read_interface(root: Root, name: String) -> Interface {
+/// Returns the Linux interfaces of this network namespace except `lo`; `None` if the kernel does
+/// not list them.
+pub(super) fn read_interfaces(root: Root) -> Option<Vec<Interface>> {
+    let names = root.names(INTERFACES).into_iter();
+    // `bonding_masters` is a file of settings.
+    let names = names.filter(|name| name != "lo" && root.has(&format!("{INTERFACES}/{name}/mtu")));
+    let interfaces = here(root, names.collect()).map(|name| read_interface(root, name));
+    root.has(INTERFACES).then(|| interfaces.collect())
+}
+
+/// Returns the MAC address of an interface.
+pub(super) fn read_mac(root: Root, name: &str) -> Option<String> {
+    root.text(&format!("{INTERFACES}/{name}/address"))
+}
+
+/// Leaves out the interfaces of other network namespaces: sysfs shows those of the namespace in
+/// which it was mounted, and `/proc/net` those of this process.
+pub(super) fn here(root: Root, names: Vec<String>) -> impl Iterator<Item = String> {
+    let devices = root.text("proc/net/dev");
+    let is_here = move |name: &String| {
+        let is_named = |line: &str| line.split_once(':').is_some_and(|(it, _)| it.trim() == name);
+        devices.as_deref().is_none_or(|devices| devices.lines().any(is_named))
+    };
+    names.into_iter().filter(is_here)
+}
+
+pub(super) fn read_interface(root: Root, name: String) -> Interface {
     let routes = root.text("proc/net/route").unwrap_or_default();
     let mut interface = Interface {
-        master: root.link(&format!("sys/class/net/{name}/master")),
+        master: root.link(&format!("{INTERFACES}/{name}/master")),
+        upper: root
+            .names(&format!("{INTERFACES}/{name}"))
+            .iter()
+            .find_map(|link| link.strip_prefix("upper_").map(str::to_owned)),
+        mtu: root.number(&format!("{INTERFACES}/{name}/mtu")),
+        is_device: root.has(&format!("{INTERFACES}/{name}/device")),
         ..Interface::default()
     };
     // Columns: interface, destination, gateway, flags, ...

@@ -16,11 +16,17 @@ pub struct Software {
     pub(crate) has_libraries: bool,
     /// The first installation of DPDK with drivers.
     pub(crate) dpdk: Option<Dpdk>,
+    /// True if the library is there that DPDK's drivers of Mellanox and Microsoft NICs need.
+    pub(crate) has_ibverbs: bool,
     pub(crate) privileges: Option<Privileges>,
     /// Loaded kernel modules that can hand a NIC to DPDK.
     pub(crate) nic_modules: Vec<&'static str>,
-    /// True if vfio was set to work without an IOMMU.
-    pub(crate) vfio_without_iommu: bool,
+    /// True if vfio is set to work without an IOMMU, and false if it could be; `None` if it cannot,
+    /// or if that is not known because it is not loaded.
+    pub(crate) vfio_without_iommu: Option<bool>,
+    /// True if the kernel was built with a vfio that can work without an IOMMU; `None` if its build
+    /// configuration cannot be read.
+    pub(crate) has_noiommu: Option<bool>,
     /// Number of IOMMU groups; 0 if the IOMMU is off.
     pub(crate) iommu_groups: usize,
     /// Socket families of the kernel, of `PACKET` and `XDP`.
@@ -69,9 +75,13 @@ impl Software {
             kernel: root.text("proc/sys/kernel/osrelease"),
             has_libraries: root.has("usr/lib"),
             dpdk: read_dpdk(root),
+            has_ibverbs: library_dirs(root)
+                .iter()
+                .any(|dir| root.has(&format!("{dir}/libibverbs.so.1"))),
             privileges: read_privileges(root),
             nic_modules: modules.iter().filter(module_loaded).copied().collect(),
-            vfio_without_iommu: noiommu.as_deref() == Some("Y"),
+            vfio_without_iommu: noiommu.as_deref().map(|mode| matches!(mode, "Y" | "1")),
+            has_noiommu: noiommu.is_some().then_some(true).or_else(|| read_noiommu(root)),
             iommu_groups: root.names("sys/kernel/iommu_groups").len(),
             socket_families: root.text("proc/net/protocols").map(known),
             irqbalance: runs(root, "irqbalance"),
@@ -79,19 +89,21 @@ impl Software {
     }
 }
 
+/// Reads from the kernel's build configuration whether vfio can work without an IOMMU.
+fn read_noiommu(root: Root) -> Option<bool> {
+    if root.has("sys/module/vfio") {
+        return Some(false);
+    }
+    let release = root.text("proc/sys/kernel/osrelease")?;
+    let places = [format!("boot/config-{release}"), format!("lib/modules/{release}/config")];
+    let config = places.iter().find_map(|place| root.text(place))?;
+    Some(config.lines().any(|line| line == "CONFIG_VFIO_NOIOMMU=y"))
+}
+
 /// Finds DPDK. Debian has the drivers in `usr/lib/<triplet>/dpdk/pmds-<abi>`, others have them in
 /// `usr/lib64` or below `usr/local`.
 fn read_dpdk(root: Root) -> Option<Dpdk> {
-    let mut libraries: Vec<String> = ["usr/local/lib", "usr/lib"]
-        .iter()
-        .flat_map(|dir| {
-            let triplets = root.names(dir).into_iter().filter(|name| name.contains("-linux-"));
-            triplets.map(move |triplet| format!("{dir}/{triplet}"))
-        })
-        .collect();
-    libraries
-        .extend(["usr/local/lib64", "usr/local/lib", "usr/lib64", "usr/lib"].map(String::from));
-    libraries.iter().find_map(|library| {
+    library_dirs(root).iter().find_map(|library| {
         let abi = root
             .names(&format!("{library}/dpdk"))
             .into_iter()
@@ -112,6 +124,20 @@ fn read_dpdk(root: Root) -> Option<Dpdk> {
             driver_dir: format!("/{driver_dir}"),
         })
     })
+}
+
+/// Returns the directories of libraries.
+fn library_dirs(root: Root) -> Vec<String> {
+    let mut libraries: Vec<String> = ["usr/local/lib", "usr/lib"]
+        .iter()
+        .flat_map(|dir| {
+            let triplets = root.names(dir).into_iter().filter(|name| name.contains("-linux-"));
+            triplets.map(move |triplet| format!("{dir}/{triplet}"))
+        })
+        .collect();
+    libraries
+        .extend(["usr/local/lib64", "usr/local/lib", "usr/lib64", "usr/lib"].map(String::from));
+    libraries
 }
 
 fn read_privileges(root: Root) -> Option<Privileges> {

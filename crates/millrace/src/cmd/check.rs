@@ -3,9 +3,10 @@
 
 use crate::{cpu_locks, netdev};
 use config::Problems;
-use config::plan::{Plan, PlanArgs};
+use config::plan::{LargestPart, Plan, PlanArgs};
 use doctor::host::Memory;
 use report::output::write_line;
+use results::units;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -80,8 +81,17 @@ fn print(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
     writeln!(out, "# Together: {} MB.", mb(memory.total_bytes))?;
     match Memory::refuse_more_than_there_is(memory.total_bytes) {
         Ok(()) => Ok(()),
-        Err(too_little) => writeln!(out, "# Too much for this host: {too_little}."),
+        Err(too_little) => {
+            let too_little = too_little.with_way_out(less_memory(plan));
+            writeln!(out, "# Too much for this host: {too_little}.")
+        }
     }
+}
+
+/// Returns which setting takes most of the memory, and what to lower.
+pub(super) fn less_memory(plan: &Plan) -> String {
+    let LargestPart { setting, bytes, to_lower } = plan.largest_part();
+    format!("`{setting}` takes {} of it; lower {to_lower}", units::bytes(bytes))
 }
 
 /// Returns the text about hugepages for flow tables; empty if the tables use none.

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace doctor`: prints what the host has, and advice.
 
+use crate::twin_driver;
 use doctor::host::Host;
-use doctor::{Finding, Status, diagnose};
+use doctor::{Finding, Status, diagnose, fix_script, software_nic};
+use dpdk::linux::Offload;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Check whether this host is ready, and advise
 ///
-/// Checks cpus, memory, hugepages, kernel, DPDK, privileges and every NIC on the PCI bus, and
-/// prints advice for each finding. Reads /proc and /sys and changes nothing.
+/// Checks cpus, memory, hugepages, kernel, DPDK, privileges, boot loader, tuned, every NIC on the
+/// PCI bus and on VMBus, and interfaces, and prints advice for each finding. Changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
@@ -20,23 +22,44 @@ pub(crate) struct DoctorArgs {
     /// Root directory of the host, such as a folder with copies of another host's /proc and /sys
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
+    /// Print a shell script that does what the findings advise, and keeps it across a reboot
+    #[arg(long, visible_alias = "script", conflicts_with = "json")]
+    fix_script: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   millrace doctor
       Check this host.
+  millrace doctor --fix-script > fix.sh
+      Write a script for this host. Read it, then run it as root.
   millrace doctor --json | jq '.findings[] | select(.status == \"warn\")'
       Findings that cost speed, as JSON.
   millrace doctor --root copy
       Check another host, whose /proc and /sys are copied to this folder.
 
-Exit status: 0 good; 1 a finding prevents every run; 2 wrong use.";
+Exit status: 0 good, or the script was printed; 1 a finding prevents every run; 2 wrong use.";
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(args.root.is_dir(), "{} is no directory", args.root.display());
-    let findings = diagnose(&Host::read(Path::new(&args.root)));
+    let mut host = Host::read(&args.root);
     let mut out = std::io::stdout().lock();
+    if args.fix_script {
+        write!(out, "{}", fix_script(&host))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_this_host = args.root == Path::new("/");
+    if is_this_host {
+        host.measure(|interface| dpdk::linux::offload(interface, Offload::Gro).ok());
+    }
+    let mut findings = diagnose(&host);
+    if is_this_host {
+        let driver = twin_driver::find();
+        let fault = driver.as_deref().and_then(|driver| twin_driver::check_place(driver).err());
+        let place = software_nic(driver.as_deref(), fault.map(|fault| fault.to_string()));
+        // After what every run needs: kernel and DPDK.
+        findings.insert(findings.len().min(2), place);
+    }
     if args.json {
         serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "findings": findings }))?;
         writeln!(out)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! `millrace run`: runs the bump in the wire on DPDK ports.
 
+use crate::cmd::check;
 use crate::cmd::problems::print_problems;
 use crate::cpu_locks;
 use crate::live::ListHitsTimer;
@@ -101,7 +102,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(problems.exit_code());
         }
     };
-    Memory::refuse_more_than_there_is(plan.memory().total_bytes)?;
+    Memory::refuse_more_than_there_is(plan.memory().total_bytes)
+        .map_err(|too_little| too_little.with_way_out(check::less_memory(&plan)))?;
     if plan.eal.huge == Huge::Yes {
         Memory::refuse_too_few_hugepages(plan.eal.memory_mb.into())?;
     }

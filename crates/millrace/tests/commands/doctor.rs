@@ -29,6 +29,37 @@ fn this_host_gets_findings_in_both_forms() {
 }
 
 #[test]
+fn the_script_is_one_that_a_shell_reads() {
+    let output = doctor(&["--fix-script"]);
+    assert_eq!(output.status.code(), Some(0));
+    // Whatever the host has, `sh -n` reads it and runs nothing.
+    let folder = Scratch::new(std::env::temp_dir(), "millrace-script");
+    let script = folder.path("fix.sh");
+    std::fs::write(&script, &output.stdout).unwrap();
+    let read = Command::new("sh").args(["-n", &script]).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    assert!(text.starts_with("#!/bin/sh\n") && text.contains("\nset -eu\n"), "{text}");
+    assert_eq!(doctor(&["--script"]).stdout.len(), output.stdout.len());
+    assert_eq!(doctor(&["--script", "--json"]).status.code(), Some(2));
+}
+
+#[test]
+fn what_only_this_host_can_tell_is_there() {
+    let output = doctor(&["--json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = json["findings"].as_array().unwrap();
+    for topic in ["load", "software nic"] {
+        assert_eq!(findings.iter().filter(|it| it["topic"] == topic).count(), 1, "{topic}");
+    }
+    // The NIC with the default route is a note on every host, and no warning.
+    let is_uplink = |it: &&Value| it["found"].as_str().unwrap().ends_with("the default route");
+    for finding in findings.iter().filter(is_uplink) {
+        assert_ne!(finding["status"], "warn", "{finding}");
+    }
+}
+
+#[test]
 fn a_host_on_which_nothing_runs_fails() {
     let bare = Scratch::new(std::env::temp_dir(), "millrace-doctor");
     std::fs::create_dir_all(bare.path("usr/lib")).unwrap();

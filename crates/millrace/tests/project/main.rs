@@ -4,5 +4,6 @@
 mod docs;
 mod install;
 mod layers;
+mod profile;
 mod tidy;
 mod words;

@@ -3,7 +3,7 @@
 
 use crate::start::start_eal;
 use crate::twin_driver;
-use doctor::host::Memory;
+use doctor::host::{self, Memory};
 use dpdk::{EalConfig, Mempool, Port, PortConfig, RxQueue, TxQueue};
 
 /// Default number of queues of each port.
@@ -31,7 +31,9 @@ pub(super) fn start(ports: &[String], queues: Option<u16>) -> anyhow::Result<Vec
     let mbufs = u32::from(count) * u32::from(2 * DESCRIPTORS) + 511;
     let pages = mbufs.div_ceil((1 << 20) / 4096) * ports.len() as u32;
     let memory_mb = EAL_MB + pages;
+    let has_vmbus = ports.iter().any(|port| dpdk::is_vmbus(port));
     let eal = start_eal(&EalConfig {
+        companions: if has_vmbus { host::vfs_without_master() } else { Vec::new() },
         no_huge: Memory::free_hugepages_mb_of_this_host() < u64::from(memory_mb),
         memory_mb,
         ports: ports.to_vec(),
