@@ -11,6 +11,7 @@
 
 mod burst;
 mod cable;
+mod cause;
 mod clock;
 mod eal;
 mod error;
@@ -20,10 +21,13 @@ mod lcore;
 pub mod linux;
 mod log;
 mod mbuf;
+mod memif;
 mod mempool;
 mod parameters;
 mod port;
+mod probe;
 mod queue;
+mod return_request;
 mod rss;
 mod send_time;
 mod spread;

@@ -11,6 +11,7 @@ use crate::signals;
 use netlink_packet_route::link::LinkFlags;
 use report::output::write_line;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -136,7 +137,10 @@ fn put_back(list: &[Undo]) -> bool {
     let mut is_all = true;
     for undo in list.iter().rev() {
         if let Err(error) = undo.carry_out() {
-            write_line(io::stderr(), format_args!("millrace: cannot restore {undo:?}: {error}"));
+            write_line(
+                io::stderr(),
+                format_args!("millrace: {undo} could not be restored: {error}"),
+            );
             is_all = false;
         }
     }
@@ -149,6 +153,27 @@ pub(crate) fn keep() -> anyhow::Result<ExitCode> {
     let lines = io::stdin().lines().map_while(Result::ok);
     let list: Vec<Undo> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
     Ok(if put_back(&list) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl fmt::Display for Undo {
+    /// Names the setting and its interface.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.step {
+            Step::Offload { offload: Offload::Gro, .. } => f.write_str("GRO")?,
+            Step::Offload { offload: Offload::Lro, .. } => f.write_str("LRO")?,
+            Step::Sysctl { family, key, .. } => write!(f, "{family} {key}")?,
+            Step::Mtu(_) => f.write_str("the MTU")?,
+            Step::Down => f.write_str("the state down")?,
+            Step::NotPromiscuous => f.write_str("promiscuous mode")?,
+            Step::Remove => f.write_str("the absence")?,
+            Step::Redirect { .. } => f.write_str("the tc ingress")?,
+        }
+        let device = Netlink::open().and_then(|mut it| it.device_by_index(self.index));
+        match device {
+            Ok(Some(device)) => write!(f, " of interface {}", device.name),
+            _ => write!(f, " of the interface with number {}", self.index),
+        }
+    }
 }
 
 impl Undo {
