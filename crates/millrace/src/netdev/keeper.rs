@@ -177,7 +177,8 @@ impl fmt::Display for Undo {
 }
 
 impl Undo {
-    /// Undoes the change. Does nothing if the device is gone.
+    /// Undoes the change. Does nothing if the device is gone, or if the change was refused: without
+    /// a privilege, both would be.
     fn carry_out(&self) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let found = netlink.device_by_index(self.index)?;
@@ -185,12 +186,18 @@ impl Undo {
         let Some(device) = found.filter(|device| device.mac == self.mac) else { return Ok(()) };
         let index = self.index;
         let done = match &self.step {
+            Step::Offload { offload, is_on }
+                if dpdk::linux::offload(&device.name, (*offload).into()).ok() == Some(*is_on) =>
+            {
+                Ok(())
+            }
             Step::Offload { offload, is_on } => {
                 dpdk::linux::set_offload(&device.name, (*offload).into(), *is_on)
             }
             Step::Sysctl { family, key, text } => set_sysctl(&device.name, (family, key), text),
             Step::Mtu(mtu) => super::set_mtu(&mut netlink, index, *mtu),
             Step::Down => netlink.set_flag(index, LinkFlags::Up, false),
+            Step::NotPromiscuous if !device.is_promiscuous => Ok(()),
             Step::NotPromiscuous => netlink.set_flag(index, LinkFlags::Promisc, false),
             Step::Remove => netlink.remove(index),
             Step::Redirect { made_clsact } => {
