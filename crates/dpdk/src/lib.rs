@@ -18,6 +18,7 @@ mod error;
 mod ethdev;
 pub mod flow;
 mod lcore;
+mod length_errors;
 pub mod linux;
 mod log;
 mod mbuf;

@@ -7,8 +7,8 @@ use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{Ethdev, KeepAlive};
 use crate::flow::{self, FlowError, LiveRules, RuleTables};
 use crate::{
-    Eal, Mempool, PortSpread, RxQueue, SymmetricRss, TxQueue, cause, log, memif, parameters, probe,
-    spread,
+    Eal, Mempool, PortSpread, RxQueue, SymmetricRss, TxQueue, cause, length_errors, log, memif,
+    parameters, probe, spread,
 };
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -409,6 +409,8 @@ impl Port {
             return self.stats_before;
         }
         let Ok(stats) = self.open.stats() else { return PortStats::default() };
+        let read = |name: &CStr| self.open.extended_stat(name);
+        let of_length = length_errors::missing(&self.info.driver, read);
         let losses = self.losses.as_ref().map(|losses| losses(stats.ipackets)).unwrap_or_default();
         PortStats {
             ipackets: stats.ipackets,
@@ -416,7 +418,7 @@ impl Port {
             ibytes: stats.ibytes,
             obytes: stats.obytes,
             imissed: stats.imissed + losses.missed,
-            ierrors: stats.ierrors,
+            ierrors: stats.ierrors + of_length,
             oerrors: stats.oerrors + losses.unsent,
             rx_nombuf: stats.rx_nombuf,
         }

@@ -185,6 +185,9 @@ fn run(
         return Ok(());
     }
     let (mut taken, is_free) = chains::probe(bench)?;
+    if taken.is_empty() {
+        return Err(Stopped::DestroysNone);
+    }
     last_parser::find(bench, &mut taken)?;
     let base = base(&taken).clone();
     attributes::probe(bench, &base)?;
