@@ -88,6 +88,8 @@ asan: deps-run
 ## smoke: SMOKE_SECONDS of kernel traffic, memif and link flaps through a bump; needs root
 smoke: deps-test build
 	MILLRACE="$(MILLRACE)" smoke/run.sh $${SMOKE_SECONDS:-120}
+## vm-test: Millrace on PCI NICs that QEMU emulates, two minutes; MODEL=all, or some; needs root
+vm-test: build ; scripts/vm-test "$(MILLRACE)" $(MODEL) || [ $$? -eq 3 ]
 ## clean: remove what was built
 clean: ; $(CARGO) clean
 ## help: this list

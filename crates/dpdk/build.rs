@@ -11,6 +11,9 @@ use std::process::Command;
 
 /// DPDK's functions that this crate calls. Static inlines are reached through `shim_*` instead.
 const FUNCTIONS: &[&str] = &[
+    "rte_dev_event_callback_register",
+    "rte_dev_event_callback_unregister",
+    "rte_dev_name",
     "rte_dev_probe",
     "rte_dev_remove",
     "rte_eal_get_lcore_state",

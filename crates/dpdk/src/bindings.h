@@ -73,6 +73,7 @@ static const uint64_t BIND_RSS_FIELDS =
 static const uint32_t BIND_MQ_RX_RSS = RTE_ETH_MQ_RX_RSS;
 static const uint32_t BIND_EVENT_REMOVED = RTE_ETH_EVENT_INTR_RMV;
 static const uint32_t BIND_EVENT_RESET = RTE_ETH_EVENT_INTR_RESET;
+static const uint32_t BIND_DEVICE_REMOVED = RTE_DEV_EVENT_REMOVE;
 static const uint32_t BIND_FLAG_REMOVED = RTE_ETH_DEV_INTR_RMV;
 static const uint32_t BIND_LCORE_WAIT = WAIT;
 static const uint32_t BIND_RING_ONE_TO_ONE =

@@ -25,7 +25,7 @@ pub fn ring_cable(
     });
     let rings = result.map_err(|errno| {
         let port = name.to_owned();
-        PortError::Probe { port, errno, log, parameters: None }
+        PortError::Probe { port, errno, log, cause: None, parameters: None }
     })?;
     let (there, back) = &*rings;
     let a = end(eal, &format!("{name}_a"), (back, there), &rings)?;
@@ -43,7 +43,7 @@ fn end(
     let (result, log) = log::capture(|| ethdev(name, receive, transmit));
     let id = result.map_err(|errno| {
         let port = name.to_owned();
-        PortError::Probe { port, errno, log, parameters: None }
+        PortError::Probe { port, errno, log, cause: None, parameters: None }
     })?;
     let keep: KeepAlive = cable.clone();
     Port::take(eal, id, name, Some(keep))

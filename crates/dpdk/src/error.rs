@@ -144,19 +144,17 @@ pub struct MempoolError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
     /// There is no such driver, or no such PCI device among those that EAL was given.
-    #[error(
-        "port `{port}`: no driver takes it; write the PCI address of a device that is bound to \
-         vfio-pci, such as 0000:18:00.2, or a virtual device such as \
-         net_af_packet0,iface=eth1{log}"
-    )]
+    #[error("port `{port}`: no driver takes it; {}{log}", cause.as_deref().unwrap_or(PORTS))]
     NoDriver {
         /// Devargs of the port.
         port: String,
         /// Lines that DPDK logged.
         log: Log,
+        /// The cause, and what to do about it, if they are known.
+        cause: Option<String>,
     },
     /// The driver refused the device or its parameters.
-    #[error("port `{port}`: could not be opened: {errno}{log}{}", advice(.log, .parameters))]
+    #[error("port `{port}`: could not be opened: {errno}{log}{}", advice(log, cause, parameters))]
     Probe {
         /// Devargs of the port.
         port: String,
@@ -164,6 +162,8 @@ pub enum PortError {
         errno: Errno,
         /// Lines that the driver logged.
         log: Log,
+        /// The cause, and what to do about it, if they are known.
+        cause: Option<String>,
         /// The parameters that the driver accepts, if they are known.
         parameters: Option<String>,
     },
@@ -174,7 +174,11 @@ pub enum PortError {
         port: String,
     },
     /// The port has fewer queues than requested.
-    #[error("port `{port}` ({driver}) has {has} {direction} queues, {wanted} are needed")]
+    #[error(
+        "port `{port}` ({driver}) has {has} {direction} {}, {wanted} are needed{}",
+        if *has == 1 { "queue" } else { "queues" },
+        more_queues(driver, *wanted)
+    )]
     TooFewQueues {
         /// Devargs of the port.
         port: String,
@@ -186,6 +190,19 @@ pub enum PortError {
         has: u16,
         /// Requested queues.
         wanted: u16,
+    },
+    /// The device string has arguments, and the driver does not read any.
+    #[error(
+        "port `{port}`: its driver {driver} reads no arguments, so `{arguments}` would have no \
+         effect; leave it out"
+    )]
+    UnreadArguments {
+        /// Devargs of the port.
+        port: String,
+        /// Its driver.
+        driver: String,
+        /// The arguments.
+        arguments: String,
     },
     /// A step of its configuration failed.
     #[error("port `{port}`: could not {step}: {errno}{log}")]
@@ -201,17 +218,35 @@ pub enum PortError {
     },
 }
 
+/// What a port can be.
+const PORTS: &str = "write the PCI address of a device that is bound to vfio-pci, such as \
+                     0000:18:00.2, or a virtual device such as net_af_packet0,iface=eth1";
+
 /// Returns additional lines, so that every refusal has a reason and advice.
-fn advice(log: &Log, parameters: &Option<String>) -> String {
-    let reason = match log.is_empty() {
-        true => {
+fn advice(log: &Log, cause: &Option<String>, parameters: &Option<String>) -> String {
+    let reason = match (cause, log.is_empty()) {
+        (Some(cause), _) => format!("\n  {cause}"),
+        (None, true) => {
             "\n  its driver does not say why: a parameter may be wrong, unknown to it or missing"
+                .to_owned()
         }
-        false => "",
+        (None, false) => String::new(),
     };
     match parameters {
         Some(parameters) => format!("{reason}\n  its driver takes {parameters}"),
-        None => reason.to_owned(),
+        None => reason,
+    }
+}
+
+/// Returns what gives a port of the driver more queues.
+fn more_queues(driver: &str, wanted: u16) -> String {
+    match driver {
+        "net_af_packet" => format!(": add qpairs={wanted} to its arguments"),
+        "net_virtio" => format!(
+            ": use fewer workers, or give the virtual machine more (queues={wanted} and mq=on in \
+             QEMU)"
+        ),
+        _ => ": each worker takes one, so use fewer workers".to_owned(),
     }
 }
 
@@ -248,5 +283,29 @@ impl fmt::Display for Step {
             Step::Reset => f.write_str("reset it"),
             Step::Promiscuous => f.write_str("make it receive frames of any destination address"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_queues_have_a_way_out() {
+        let text = |driver: &str, has| {
+            let (port, driver) = ("p".to_owned(), driver.to_owned());
+            let error =
+                PortError::TooFewQueues { port, driver, direction: "receive", has, wanted: 4 };
+            error.to_string()
+        };
+        assert!(
+            text("net_af_packet", 1)
+                .ends_with("1 receive queue, 4 are needed: add qpairs=4 to its arguments")
+        );
+        assert!(text("net_virtio", 1).contains("queues=4"));
+        assert!(
+            text("net_e1000_em", 2)
+                .contains("2 receive queues, 4 are needed: each worker takes one")
+        );
     }
 }

@@ -6,9 +6,9 @@
 
 use crate::eal::is_pci;
 use crate::error::{Errno, Step};
-use crate::vmbus::{self, is_vmbus};
+use crate::return_request::ReturnRequest;
 use crate::{PortConfig, PortInfo, SymmetricRss, log, rss, sys};
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,65 +27,14 @@ pub(crate) struct Ethdev {
     /// True from the start of a reset until it succeeds. Until then, the only call allowed is
     /// another reset.
     down: AtomicBool,
+    /// The kernel's request for the device; `None` for a virtual device.
+    return_request: Option<ReturnRequest>,
+    /// True once the device was given back.
+    is_given_back: AtomicBool,
     /// The Linux interface below a virtual device; 0 if there is none.
     if_index: u32,
     /// Dropped after [`Drop::drop`] has closed the ethdev.
     _lower: Option<KeepAlive>,
-}
-
-/// Returns the number of the ethdev that `devargs` names; probes the device unless EAL did so at
-/// start.
-pub(crate) fn find_or_probe(devargs: &str) -> Result<u16, Errno> {
-    if is_vmbus(devargs) {
-        return vmbus::find(devargs);
-    }
-    let devargs = CString::new(devargs).map_err(|_| Errno::Invalid)?;
-    if let Some(id) = find(&devargs) {
-        return Ok(id);
-    }
-    make(&devargs)?;
-    find(&devargs).ok_or(Errno::NoDevice)
-}
-
-/// Length of the longest devargs that `rte_dev_probe` accepts in 24.11: they must fit into a
-/// message to another process (`EAL_DEV_MP_DEV_ARGS_MAX_LEN`).
-const PROBED_MAX: usize = 127;
-
-/// True for devargs of a virtual device that are too long to be probed, such as long paths of
-/// captures. Such a device is created by its name.
-pub(crate) fn is_too_long_to_probe(devargs: &str) -> bool {
-    devargs.len() > PROBED_MAX && !is_pci(devargs)
-}
-
-fn make(devargs: &CStr) -> Result<(), Errno> {
-    let text = devargs.to_str().map_err(|_| Errno::Invalid)?;
-    if !is_too_long_to_probe(text) {
-        // SAFETY: EAL is up; the C string is copied.
-        return Errno::check(unsafe { sys::rte_dev_probe(devargs.as_ptr()) });
-    }
-    let (name, args) = text.split_once(',').unwrap_or((text, ""));
-    let name = name.strip_prefix("vdev:").unwrap_or(name);
-    let [name, args] = [name, args].map(|part| CString::new(part).expect("a part of a C string"));
-    // SAFETY: EAL is up; both C strings are copied.
-    Errno::check(unsafe { sys::rte_vdev_init(name.as_ptr(), args.as_ptr()) })
-}
-
-/// Returns the first ethdev of the device that `devargs` names.
-fn find(devargs: &CStr) -> Option<u16> {
-    // SAFETY: a plain C struct that `init` overwrites.
-    let mut iterator: sys::rte_dev_iterator = unsafe { std::mem::zeroed() };
-    // SAFETY: EAL is up; `devargs` and `iterator` outlive the iteration, which `cleanup` ends.
-    unsafe {
-        if sys::rte_eth_iterator_init(&mut iterator, devargs.as_ptr()) != 0 {
-            return None;
-        }
-        let id = sys::rte_eth_iterator_next(&mut iterator);
-        if u32::from(id) == sys::RTE_MAX_ETHPORTS {
-            return None;
-        }
-        sys::rte_eth_iterator_cleanup(&mut iterator);
-        Some(id)
-    }
 }
 
 /// Drivers of ports that must not verify checksums. Some would do so on the host, packet by packet.
@@ -131,15 +80,19 @@ impl Ethdev {
             Errno::check(sys::rte_eth_dev_owner_new(&mut owner.id))?;
             Errno::check(sys::rte_eth_dev_owner_set(id, &owner))?;
         }
-        // For hardware, the state of the driver is better than that of the kernel.
-        let if_index = if is_pci(devargs) { 0 } else { info(id).map_or(0, |info| info.if_index) };
+        let (device, if_index) =
+            info(id).map_or((std::ptr::null_mut(), 0), |info| (info.device, info.if_index));
+        let is_hardware = is_pci(devargs) && !device.is_null();
         let ethdev = Arc::new(Self {
             id,
             removed: AtomicBool::new(false),
             needs_reset: AtomicBool::new(false),
             resets: AtomicU64::new(0),
             down: AtomicBool::new(false),
-            if_index,
+            return_request: is_hardware.then(|| ReturnRequest::watch(device)),
+            is_given_back: AtomicBool::new(false),
+            // For hardware, the state of the driver is better than that of the kernel.
+            if_index: if is_hardware { 0 } else { if_index },
             _lower: lower,
         });
         for (event, flag) in ethdev.flags() {
@@ -160,6 +113,15 @@ impl Ethdev {
     pub(crate) fn removed(&self) -> bool {
         self.removed.load(Ordering::Relaxed)
             || self.interface_state() == Some(sys::BIND_INTERFACE_GONE)
+    }
+
+    /// True from the kernel's request for the device until it is given back.
+    pub(crate) fn is_asked_back(&self) -> bool {
+        self.return_request.as_ref().is_some_and(ReturnRequest::is_made) && !self.is_given_back()
+    }
+
+    fn is_given_back(&self) -> bool {
+        self.is_given_back.load(Ordering::Relaxed)
     }
 
     /// True from the driver's request for a reset until the reset is done.
@@ -307,6 +269,18 @@ impl Ethdev {
         Ok(())
     }
 
+    /// Stops and closes the ethdev and returns its device to the kernel. No call is allowed
+    /// afterwards.
+    pub(crate) fn give_back(&self) {
+        self.resets.fetch_add(1, Ordering::Relaxed);
+        // What a failed reset has left is freed with the process, and the device with it.
+        if !self.down.swap(true, Ordering::Relaxed) {
+            self.unregister();
+            self.close();
+            self.is_given_back.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Configures an ethdev that is new or was reset.
     pub(crate) fn set_up(&self, config: &PortConfig) -> Result<SymmetricRss, (Step, Errno)> {
         let at = |step| move |errno| (step, errno);
@@ -442,16 +416,26 @@ impl Ethdev {
 
 impl Drop for Ethdev {
     fn drop(&mut self) {
-        self.unregister();
-        // The remains of a failed reset are freed with the process.
-        if self.is_down() {
+        if self.is_given_back() {
             return;
         }
+        self.unregister();
+        // The remains of a failed reset are freed with the process.
+        if !self.is_down() {
+            self.close();
+        }
+    }
+}
+
+impl Ethdev {
+    /// Stops and closes the ethdev, and removes its device from this process.
+    fn close(&self) {
         let device = info(self.id).map_or(std::ptr::null_mut(), |info| info.device);
         // Drivers may log that there was nothing to remove, which is of no use to callers.
         log::hush(|| {
             // SAFETY:
-            // - no queue of this ethdev is left: each holds a reference to `self`;
+            // - no queue of this ethdev is left: each holds a reference to `self`, or `Port` had
+            //   them all;
             // - the device was read before the close, and is removed only if it has no other
             //   ethdev.
             unsafe {

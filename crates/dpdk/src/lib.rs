@@ -11,19 +11,24 @@
 
 mod burst;
 mod cable;
+mod cause;
 mod clock;
 mod eal;
 mod error;
 mod ethdev;
 pub mod flow;
 mod lcore;
+mod length_errors;
 pub mod linux;
 mod log;
 mod mbuf;
+mod memif;
 mod mempool;
 mod parameters;
 mod port;
+mod probe;
 mod queue;
+mod return_request;
 mod rss;
 mod send_time;
 mod spread;

@@ -61,6 +61,12 @@ impl Log {
         self.lines.is_empty()
     }
 
+    /// Returns a log of these lines.
+    #[cfg(test)]
+    pub(crate) fn of(lines: &[&str]) -> Self {
+        Self { lines: lines.iter().map(|line| (*line).to_owned()).collect() }
+    }
+
     /// Returns the log without the lines that contain one of `texts`.
     pub(crate) fn without(mut self, texts: &[&str]) -> Self {
         self.lines.retain(|line| !texts.iter().any(|text| line.contains(text)));

@@ -14,16 +14,61 @@ const MARK: &[u8] = b"PMD_INFO_STRING= ";
 /// Returns the parameters of the driver of `devargs`, such as `iface=<string> qpairs=<int>`.
 pub(crate) fn of(devargs: &str) -> Option<String> {
     let device = devargs.split(',').next().unwrap_or_default();
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    let library = maps
-        .lines()
-        .filter_map(|line| Some(&line[line.find('/')?..]))
-        .find(|path| is_driver_of(device, path))?;
+    let library = libraries().into_iter().find(|path| is_driver_of(device, path))?;
     let name_and_parameters = |line: &[u8]| in_line(&String::from_utf8_lossy(line));
     lines(&fs::read(library).ok()?)
         .filter_map(name_and_parameters)
         .find(|(name, _)| is_named_after(device, name))
-        .map(|(_, parameters)| parameters)
+        .map(|(name, parameters)| separated(&name, &parameters))
+}
+
+/// True if the driver of this name cannot read arguments of its devices: its library does not call
+/// the parser of arguments. False if the library is not found.
+pub(crate) fn reads_none(driver: &str) -> bool {
+    let name = format!("\"name\": \"{driver}\"");
+    let libraries = libraries().into_iter().filter(|path| path.contains("/librte_net_"));
+    let mut files = libraries.filter_map(|path| fs::read(path).ok());
+    files
+        .find(|file| lines(file).any(|line| String::from_utf8_lossy(line).contains(&name)))
+        .is_some_and(|file| !has(&file, b"rte_kvargs_parse"))
+}
+
+fn has(file: &[u8], text: &[u8]) -> bool {
+    file.windows(text.len()).any(|window| window == text)
+}
+
+/// Returns the paths of the files that this process has mapped, each once.
+fn libraries() -> Vec<String> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut paths: Vec<_> =
+        maps.lines().filter_map(|line| Some(line[line.find('/')?..].to_owned())).collect();
+    paths.dedup();
+    paths
+}
+
+/// Keys that `net_memif` does not separate from the value before.
+const RUN_TOGETHER: [&str; 10] = [
+    "role=",
+    "bsize=",
+    "rsize=",
+    "socket=",
+    "socket-abstract=",
+    "owner-uid=",
+    "owner-gid=",
+    "mac=",
+    "zero-copy=",
+    "secret=",
+];
+
+/// Returns the parameters with a blank between each two.
+fn separated(driver: &str, parameters: &str) -> String {
+    if driver != "net_memif" {
+        return parameters.to_owned();
+    }
+    RUN_TOGETHER.iter().fold(parameters.to_owned(), |text, key| {
+        let blank = text.replace(key, &format!(" {key}"));
+        blank.split_whitespace().collect::<Vec<_>>().join(" ")
+    })
 }
 
 /// True if `library` is the driver of `device`: `.../librte_net_null.so.23.0` of `net_null0`.
@@ -65,6 +110,16 @@ mod tests {
         let found: Vec<_> =
             lines(library).map(|line| in_line(std::str::from_utf8(line).unwrap())).collect();
         assert_eq!(found, [None, Some(("net_y".to_owned(), "a=<int>".to_owned()))]);
+    }
+
+    #[test]
+    fn parameters_are_separated() {
+        let memif = "id=<int>role=server|clientbsize=<int>socket-abstract=yes|nosecret=<string>";
+        let apart =
+            "id=<int> role=server|client bsize=<int> socket-abstract=yes|no secret=<string>";
+        assert_eq!(separated("net_memif", memif), apart);
+        let usual = "iface=<string> qpairs=<int>";
+        assert_eq!(separated("net_af_packet", usual), usual);
     }
 
     #[test]

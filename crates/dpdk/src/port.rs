@@ -2,10 +2,14 @@
 //! Manages Ethernet ports: opened by devargs, configured once, reset if the driver requests it, and
 //! closed when the port and its last queue are dropped.
 
+use crate::eal::is_pci;
 use crate::error::{Errno, PortError, Step};
-use crate::ethdev::{self, Ethdev, KeepAlive};
+use crate::ethdev::{Ethdev, KeepAlive};
 use crate::flow::{self, FlowError, LiveRules, RuleTables};
-use crate::{Eal, Mempool, PortSpread, RxQueue, SymmetricRss, TxQueue, log, parameters, spread};
+use crate::{
+    Eal, Mempool, PortSpread, RxQueue, SymmetricRss, TxQueue, cause, length_errors, log, memif,
+    parameters, probe, spread,
+};
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::fmt;
@@ -135,6 +139,12 @@ impl Resets {
         self.0.needs_reset() && !self.0.removed()
     }
 
+    /// True if the kernel waits for the return of the device: it is being unplugged, or bound to
+    /// another driver. [`Port::give_back`] returns it.
+    pub fn is_asked_back(&self) -> bool {
+        self.0.is_asked_back()
+    }
+
     /// Returns the number of resets begun.
     pub fn begun(&self) -> u64 {
         self.0.resets()
@@ -160,23 +170,38 @@ impl Port {
     /// Opens the port that `devargs` names: a PCI address among [`crate::EalConfig::ports`], or a
     /// virtual device with its parameters, such as `net_af_packet0,iface=eth1`.
     pub fn probe(eal: &Eal, devargs: &str) -> Result<Self, PortError> {
-        let (result, log) = log::capture(|| ethdev::find_or_probe(devargs));
+        memif::remove_stale_socket(devargs);
+        let (result, log) = log::capture(|| probe::find_or_probe(devargs));
         let port = devargs.to_owned();
         // EAL logs the first text if no bus knows the name, the second after a driver has tried.
-        let was_tried = match ethdev::is_too_long_to_probe(devargs) {
+        let was_tried = match probe::is_too_long_to_probe(devargs) {
             true => !log.mentions("failed to parse device"),
             false => log.mentions("cannot attach"),
         };
-        match result {
-            Ok(id) => Self::take(eal, id, devargs, None),
-            Err(_) if !was_tried => Err(PortError::NoDriver { port, log }),
-            Err(Errno::NotSupported) => Err(PortError::NoDriver { port, log }),
-            Err(errno) => {
-                // These lines only repeat that EAL failed.
-                let log = log.without(&["cannot attach", "Failed to attach"]);
-                let parameters = parameters::of(devargs);
-                Err(PortError::Probe { port, errno, log, parameters })
+        let errno = match result {
+            Ok(id) => return Self::take(eal, id, devargs, None)?.with_read_arguments(),
+            Err(errno) => errno,
+        };
+        let cause = cause::of(devargs, &log);
+        if !was_tried || errno == Errno::NotSupported {
+            return Err(PortError::NoDriver { port, log, cause });
+        }
+        // These lines only repeat that EAL failed, or are about several processes.
+        let log = log.without(&["cannot attach", "Failed to attach", "mp action callback"]);
+        let parameters = parameters::of(devargs);
+        Err(PortError::Probe { port, errno, log, cause, parameters })
+    }
+
+    /// Refuses arguments that the driver of the port does not read.
+    fn with_read_arguments(self) -> Result<Self, PortError> {
+        let PortInfo { devargs: port, driver, .. } = &self.info;
+        match port.split_once(',') {
+            Some((_, arguments)) if is_pci(port) && parameters::reads_none(driver) => {
+                let [port, driver, arguments] =
+                    [port.as_str(), driver, arguments].map(str::to_owned);
+                Err(PortError::UnreadArguments { port, driver, arguments })
             }
+            _ => Ok(self),
         }
     }
 
@@ -314,6 +339,23 @@ impl Port {
         Ok(queues)
     }
 
+    /// Closes the port and returns its device to the kernel, which has asked for it
+    /// ([`Resets::is_asked_back`]). `queues` are all queues of the port; there are none any more.
+    /// For everyone else the port stays down, with its last counters.
+    ///
+    /// # Panics
+    /// If a queue is missing.
+    pub fn give_back(&mut self, queues: Queues) {
+        self.assert_all(&queues.0, &queues.1);
+        drop(queues);
+        self.queues = [0; 2];
+        self.stats_before = self.stats();
+        self.rules = LiveRules::new();
+        self.tables = RuleTables::default();
+        self.flow_queue = Err(flow::no_queue());
+        self.open.give_back();
+    }
+
     /// Returns the number of successful resets.
     pub fn times_reset(&self) -> u64 {
         self.times_reset
@@ -367,6 +409,8 @@ impl Port {
             return self.stats_before;
         }
         let Ok(stats) = self.open.stats() else { return PortStats::default() };
+        let read = |name: &CStr| self.open.extended_stat(name);
+        let of_length = length_errors::missing(&self.info.driver, read);
         let losses = self.losses.as_ref().map(|losses| losses(stats.ipackets)).unwrap_or_default();
         PortStats {
             ipackets: stats.ipackets,
@@ -374,7 +418,7 @@ impl Port {
             ibytes: stats.ibytes,
             obytes: stats.obytes,
             imissed: stats.imissed + losses.missed,
-            ierrors: stats.ierrors,
+            ierrors: stats.ierrors + of_length,
             oerrors: stats.oerrors + losses.unsent,
             rx_nombuf: stats.rx_nombuf,
         }

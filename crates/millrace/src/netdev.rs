@@ -71,7 +71,10 @@ enum Fault {
 /// Returns the remedy for an error of the system; empty if none is known.
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => "; be root, or have CAP_NET_ADMIN and CAP_NET_RAW",
+        io::ErrorKind::PermissionDenied => {
+            "; it needs root, or CAP_NET_ADMIN and CAP_NET_RAW: \
+             sudo setcap cap_net_raw,cap_net_admin+ep $(command -v millrace)"
+        }
         _ => "",
     }
 }

@@ -81,13 +81,15 @@ pub struct Found {
     /// Rules for which the personality gives another answer than the NIC, one line each.
     pub(crate) unlike: Vec<String>,
     pub(crate) figures: Measurements,
+    /// Stages that were completed. What belongs to others has its default in the personality.
+    pub(crate) asked: Vec<&'static str>,
     /// The reason why the probe ended early.
     pub stopped: Option<Stopped>,
 }
 
 impl Found {
     /// Returns the results of a probe that hangs in a call.
-    fn until(mut personality: Personality, stopped: Stopped) -> Self {
+    fn until(mut personality: Personality, asked: Vec<&'static str>, stopped: Stopped) -> Self {
         personality.placeholder = Some(format!("the probe ended early: {stopped}"));
         Self {
             personality,
@@ -98,8 +100,14 @@ impl Found {
             questions: 0,
             unlike: Vec::new(),
             figures: Measurements::default(),
+            asked,
             stopped: Some(stopped),
         }
+    }
+
+    /// True if the stage was completed.
+    pub(crate) fn has_asked(&self, stage: &str) -> bool {
+        self.asked.contains(&stage)
     }
 }
 
@@ -124,8 +132,11 @@ pub fn probe(
     let mut bench = Bench::new(subject, watcher, interrupted);
     let mut figures = Measurements::default();
     let stopped = between_looks(&mut bench, extent, &mut figures).err();
-    if let Some(stopped) = &stopped {
-        bench.draft.placeholder = Some(format!("the probe ended early: {stopped}"));
+    match &stopped {
+        Some(stopped) => {
+            bench.draft.placeholder = Some(format!("the probe ended early: {stopped}"));
+        }
+        None => bench.end_stages(),
     }
     let unlike = if stopped.is_none() { unlike(&bench) } else { Vec::new() };
     Found {
@@ -134,6 +145,7 @@ pub fn probe(
         calls: bench.calls,
         figures,
         stopped,
+        asked: bench.asked,
         notes: bench.notes,
         findings: bench.findings,
         seen: bench.seen,
@@ -173,6 +185,9 @@ fn run(
         return Ok(());
     }
     let (mut taken, is_free) = chains::probe(bench)?;
+    if taken.is_empty() {
+        return Err(Stopped::DestroysNone);
+    }
     last_parser::find(bench, &mut taken)?;
     let base = base(&taken).clone();
     attributes::probe(bench, &base)?;

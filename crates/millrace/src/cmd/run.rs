@@ -156,14 +156,14 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     watch(&mut live, &mut sink, until, lines);
     sink.hurry();
     close(server, &mut live, &mut sink);
-    let has_given_up = live.has_given_up();
+    let has_lost_port = has_lost_port(&live);
     drop(interfaces);
     let mut finished = live.finish(&mut sink);
     let WrittenRecords { top, lost, result: written } = sink.finish();
     finished.summary.flows.records_lost += lost;
     outputs.finish("", &finished.summary, top)?;
     // Lost records were reported when they were lost.
-    Ok(if has_given_up || written.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if has_lost_port || written.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Warns of connections that were not restored, and of ports and tables that lack hugepages,
@@ -408,6 +408,17 @@ pub(super) fn watch(
             break;
         }
     }
+}
+
+/// True if a port was lost during the run. Says so if its device is gone: that is long past.
+fn has_lost_port(live: &Runtime) -> bool {
+    let removed = live.removed();
+    if !removed.is_empty() {
+        let ports = removed.join(" and ");
+        let line = format_args!("millrace: exit status 1, because the device is gone: {ports}");
+        write_line(io::stderr(), line);
+    }
+    !removed.is_empty() || live.has_given_up()
 }
 
 fn print_port_events(live: &mut Runtime) {

@@ -12,7 +12,7 @@ use crate::live::summary;
 use crate::live::totals::Totals;
 use config::plan::OffloadPlan;
 use config::{Bypass, Policy};
-use dpdk::{Job, Lcore, SymmetricRss};
+use dpdk::{Job, Lcore, PortInfo, SymmetricRss};
 use engine::{FlowRecord, MemoryUse};
 use report::output::write_line;
 use report::records::RecordSink;
@@ -75,7 +75,7 @@ impl Runtime {
             drop(self.queries.read_energy());
         }
         for (watched, rules) in self.ports.iter_mut().zip(&self.rules) {
-            self.reset_events.extend(watched.reset.step(rules.count()));
+            self.reset_events.extend(watched.step(rules.count()));
         }
         self.take_records(sink);
         std::thread::sleep(TURN);
@@ -160,11 +160,14 @@ impl Runtime {
     }
 
     /// Returns names of ports whose RSS is not symmetric: the directions of a connection may go to
-    /// different queues. Then two workers each see half of the connection.
+    /// different queues. Then two workers each see half of the connection. `net_af_packet` is none
+    /// of them: the kernel chooses its queue by a symmetric hash.
     pub(crate) fn not_symmetric(&self) -> Vec<String> {
         let has_queues = |watched: &&PortWatch| watched.has_several_queues;
         let ports = self.ports.iter().filter(has_queues).map(|watched| watched.port.lock());
-        let spreads = ports.filter(|port| port.info().rss == SymmetricRss::None);
+        let is_symmetric =
+            |info: &PortInfo| info.rss != SymmetricRss::None || info.driver == "net_af_packet";
+        let spreads = ports.filter(|port| !is_symmetric(port.info()));
         spreads.map(|port| port.info().devargs.clone()).collect()
     }
 
@@ -229,6 +232,12 @@ impl Runtime {
             }
         }
         unmarked
+    }
+
+    /// Returns the names of the ports whose device is gone.
+    pub(crate) fn removed(&self) -> Vec<String> {
+        let removed = self.ports.iter().filter(|watched| watched.removed);
+        removed.map(|watched| watched.port.lock().info().devargs.clone()).collect()
     }
 
     /// True if every port's device is gone.

@@ -11,6 +11,7 @@ use crate::signals;
 use netlink_packet_route::link::LinkFlags;
 use report::output::write_line;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -136,7 +137,10 @@ fn put_back(list: &[Undo]) -> bool {
     let mut is_all = true;
     for undo in list.iter().rev() {
         if let Err(error) = undo.carry_out() {
-            write_line(io::stderr(), format_args!("millrace: cannot restore {undo:?}: {error}"));
+            write_line(
+                io::stderr(),
+                format_args!("millrace: {undo} could not be restored: {error}"),
+            );
             is_all = false;
         }
     }
@@ -151,8 +155,30 @@ pub(crate) fn keep() -> anyhow::Result<ExitCode> {
     Ok(if put_back(&list) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+impl fmt::Display for Undo {
+    /// Names the setting and its interface.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.step {
+            Step::Offload { offload: Offload::Gro, .. } => f.write_str("GRO")?,
+            Step::Offload { offload: Offload::Lro, .. } => f.write_str("LRO")?,
+            Step::Sysctl { family, key, .. } => write!(f, "{family} {key}")?,
+            Step::Mtu(_) => f.write_str("the MTU")?,
+            Step::Down => f.write_str("the state down")?,
+            Step::NotPromiscuous => f.write_str("promiscuous mode")?,
+            Step::Remove => f.write_str("the absence")?,
+            Step::Redirect { .. } => f.write_str("the tc ingress")?,
+        }
+        let device = Netlink::open().and_then(|mut it| it.device_by_index(self.index));
+        match device {
+            Ok(Some(device)) => write!(f, " of interface {}", device.name),
+            _ => write!(f, " of the interface with number {}", self.index),
+        }
+    }
+}
+
 impl Undo {
-    /// Undoes the change. Does nothing if the device is gone.
+    /// Undoes the change. Does nothing if the device is gone, or if the change was refused: without
+    /// a privilege, both would be.
     fn carry_out(&self) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let found = netlink.device_by_index(self.index)?;
@@ -160,12 +186,18 @@ impl Undo {
         let Some(device) = found.filter(|device| device.mac == self.mac) else { return Ok(()) };
         let index = self.index;
         let done = match &self.step {
+            Step::Offload { offload, is_on }
+                if dpdk::linux::offload(&device.name, (*offload).into()).ok() == Some(*is_on) =>
+            {
+                Ok(())
+            }
             Step::Offload { offload, is_on } => {
                 dpdk::linux::set_offload(&device.name, (*offload).into(), *is_on)
             }
             Step::Sysctl { family, key, text } => set_sysctl(&device.name, (family, key), text),
             Step::Mtu(mtu) => super::set_mtu(&mut netlink, index, *mtu),
             Step::Down => netlink.set_flag(index, LinkFlags::Up, false),
+            Step::NotPromiscuous if !device.is_promiscuous => Ok(()),
             Step::NotPromiscuous => netlink.set_flag(index, LinkFlags::Promisc, false),
             Step::Remove => netlink.remove(index),
             Step::Redirect { made_clsact } => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prints links that go down or come up during a run.
+//! Prints links that go down or come up during a run, and devices that the kernel asks for.
 
 use dpdk::Port;
 use report::output::write_line;
@@ -14,6 +14,7 @@ const EVERY: Duration = Duration::from_millis(200);
 pub(crate) struct LinkWatch<'a> {
     ports: &'a [Port],
     were_up: Vec<bool>,
+    were_asked_back: Vec<bool>,
     next: Instant,
 }
 
@@ -21,7 +22,8 @@ impl<'a> LinkWatch<'a> {
     /// Creates a watch of `ports`, and reads their links for the first time.
     pub(crate) fn new(ports: &'a [Port]) -> Self {
         let were_up = ports.iter().map(|port| port.link().up).collect();
-        Self { ports, were_up, next: Instant::now() + EVERY }
+        let were_asked_back = vec![false; ports.len()];
+        Self { ports, were_up, were_asked_back, next: Instant::now() + EVERY }
     }
 
     /// Checks the links if it is time; prints changes.
@@ -37,6 +39,16 @@ impl<'a> LinkWatch<'a> {
                 let change = if is_up { "is up again" } else { "went down" };
                 let name = &port.info().devargs;
                 write_line(io::stderr(), format_args!("millrace: port {name}: the link {change}"));
+            }
+        }
+        for (port, was_asked_back) in self.ports.iter().zip(&mut self.were_asked_back) {
+            if port.resets().is_asked_back() && !std::mem::replace(was_asked_back, true) {
+                let name = &port.info().devargs;
+                let line = format_args!(
+                    "millrace: port {name}: the kernel asks for the device, and gets it at the end \
+                     of this run"
+                );
+                write_line(io::stderr(), line);
             }
         }
     }

@@ -327,6 +327,12 @@ impl Ended {
     #[track_caller]
     pub(crate) fn assert_balanced(&self) {
         assert_eq!(self.status, Some(0), "{}", self.stderr);
+        self.assert_accounted();
+    }
+
+    /// Fails unless all packets and all flows are accounted for, whatever the exit status.
+    #[track_caller]
+    pub(crate) fn assert_accounted(&self) {
         assert!(self.stdout.contains("balanced"), "{}", self.stdout);
         let summary = self.summary();
         let ledger = &summary["ledger"];

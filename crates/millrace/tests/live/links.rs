@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Tests links that are down at the start, links that go down, and interfaces that vanish during a
-//! run. The run reports them, continues with the others, and ends normally.
+//! run. The run reports them and continues with the others.
 
-use crate::bump::Setup;
+use crate::bump::{Ended, Setup};
 use crate::captures::Talk;
 use crate::lan::{ENDS, Lan};
 use testkit::capture::write_pcap;
@@ -94,8 +94,8 @@ fn an_interface_that_vanishes_leaves_the_other_pair_alone() {
         bump.wait_for_line("packets of the other pair", |line| line.up_kpps > 0.0);
     }
     let ended = bump.finish();
-    ended.assert_balanced();
     assert!(!ended.stderr.contains("every port"), "{}", ended.stderr);
+    assert_lost(&ended);
 }
 
 #[test]
@@ -111,6 +111,16 @@ fn a_run_with_no_port_left_ends() {
         lan.bump.run(&format!("ip link delete dev {end}"));
     }
     let ended = bump.wait();
-    ended.assert_balanced();
     assert!(ended.stderr.contains("every port is gone"), "{}", ended.stderr);
+    assert_lost(&ended);
+}
+
+/// Checks that the exit status tells of lost devices, and the last message too.
+#[track_caller]
+fn assert_lost(ended: &Ended) {
+    ended.assert_accounted();
+    assert_eq!(ended.status, Some(1), "{}", ended.stderr);
+    let last = ended.stderr.lines().last().unwrap();
+    let words = "exit status 1, because the device is gone: ";
+    assert!(last.contains(words) && ENDS.iter().all(|end| last.contains(end)), "{last}");
 }

@@ -38,8 +38,8 @@ pub(super) fn probe(
         let from = bench.subject.now_us();
         if let Some(meanwhile) = meanwhile.take_if(|_| is_apart) {
             meanwhile(bench)?;
-            bench.stage("ages")?;
         }
+        bench.stage("aged rules")?;
         look(bench, rule, from)
     })?;
     if let Err(refused) = made {

@@ -119,6 +119,7 @@ const SINS: [BadAttribute; 8] = [
 
 /// Finds the order of checks, by the refusals of rules with two errors.
 pub(super) fn order(bench: &mut Bench<'_>, base: &AcceptedChain) -> Result<(), Stopped> {
+    bench.stage("order of checks")?;
     let mut order = [Check::Attributes, Check::Pattern, Check::Actions];
     let pairs = [(0, 1), (0, 2), (1, 2)];
     let mut later = [0; 3];

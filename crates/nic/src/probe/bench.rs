@@ -4,6 +4,7 @@
 //! `Bench` remembers every answer, counts and times every call, and holds the results so far as a
 //! draft of a personality. It destroys every rule that it creates.
 
+use super::chains::in_words;
 use super::model::Model;
 use super::pattern::Pattern;
 use super::subject::{Answer, Delivery, Refused, RuleId, RuleProbe, Subject, wait_for_link};
@@ -19,6 +20,9 @@ pub(super) const INGRESS: Attributes = Attributes::INGRESS;
 /// Number of answers of `validate` that `create` must confirm before `validate` is trusted.
 const CONFIRMATIONS: u32 = 50;
 
+/// Number of kinds of rules that a NIC may take and not destroy. With more, no rule can be trusted.
+const UNDELETABLE_MAX: usize = 8;
+
 /// The reason why a probe ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
@@ -33,6 +37,9 @@ pub enum Stopped {
         "the port takes none of the usual rules through rte_flow_create; the last refusal: {0}"
     )]
     TakesNothing(Refused),
+    /// The NIC takes rules, but destroys none of the usual ones.
+    #[error("the NIC destroys none of the usual rules that it takes")]
+    DestroysNone,
     /// The port did not start again.
     #[error("the port does not start again")]
     DoesNotStart,
@@ -78,6 +85,39 @@ pub trait Watcher {
     fn step(&mut self, done: u64, of: u64);
 }
 
+/// What rules have in common that differ in values only: headers, masks and actions.
+#[derive(Clone, Debug)]
+struct RuleKind {
+    /// Identifies the kind.
+    key: String,
+    /// The rule in a few words.
+    words: String,
+}
+
+impl RuleKind {
+    fn of(question: &RuleProbe) -> Self {
+        let actions: Vec<_> = question.actions.iter().map(Action::name).collect();
+        let words = format!("{} -> {}", in_words(question), actions.join(" / "));
+        let items = question.items.iter().map(|item| (item.proto, item.given, item.mask));
+        let key = format!("{:?} {actions:?}", items.collect::<Vec<_>>());
+        Self { key, words }
+    }
+}
+
+impl PartialEq for RuleKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for RuleKind {}
+
+impl std::hash::Hash for RuleKind {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.key.hash(state);
+    }
+}
+
 pub(crate) struct Bench<'a> {
     pub(super) subject: &'a mut dyn Subject,
     watcher: &'a mut dyn Watcher,
@@ -93,8 +133,13 @@ pub(crate) struct Bench<'a> {
     pub(super) findings: Vec<String>,
     /// Rules of others, and rules that the probe left behind.
     pub(super) seen: Seen,
-    /// True if a flush has ended all rules.
-    is_flushed: bool,
+    /// Stages that are over.
+    pub(super) asked: Vec<&'static str>,
+    stage: Option<&'static str>,
+    /// Rules that exist, and what kind of rule each is.
+    live: HashMap<RuleId, RuleKind>,
+    /// Kinds of rules that the NIC takes and does not destroy, with its refusal.
+    undeletable: HashMap<RuleKind, Refused>,
     pub(super) calls: Calls,
     pub(super) validate_us: Vec<u64>,
     pub(super) create_us: Vec<u64>,
@@ -122,7 +167,10 @@ impl<'a> Bench<'a> {
             notes: Vec::new(),
             findings: Vec::new(),
             seen: Seen::default(),
-            is_flushed: false,
+            asked: Vec::new(),
+            stage: None,
+            live: HashMap::new(),
+            undeletable: HashMap::new(),
             calls: Calls::default(),
             validate_us: Vec::new(),
             create_us: Vec::new(),
@@ -134,8 +182,14 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn stage(&mut self, name: &'static str) -> Result<(), Stopped> {
+        self.asked.extend(self.stage.replace(name));
         self.watcher.stage(name, &self.draft);
         self.go_on()
+    }
+
+    /// Ends the last stage, which was completed.
+    pub(super) fn end_stages(&mut self) {
+        self.asked.extend(self.stage.take());
     }
 
     pub(super) fn step(&mut self, done: u64, of: u64) {
@@ -179,6 +233,9 @@ impl<'a> Bench<'a> {
     }
 
     fn ask_anew(&mut self, question: &RuleProbe) -> Result<Answer, Stopped> {
+        if let Some(refused) = self.refusal_to_destroy(question) {
+            return Ok(Err(refused));
+        }
         let Some(confirmed) = self.confirmed.filter(|_| !self.draft.operations.no_validate) else {
             return self.with(question, |_, _| Ok(()));
         };
@@ -190,6 +247,9 @@ impl<'a> Bench<'a> {
             return Ok(validated);
         }
         let done = self.with(question, |_, _| Ok(()))?;
+        if self.refusal_to_destroy(question).is_some() {
+            return Ok(done);
+        }
         let agree = match (&validated, &done) {
             (Ok(()), Ok(())) => true,
             (Err(validated), Err(done)) => validated.is_same_refusal(done),
@@ -200,6 +260,12 @@ impl<'a> Bench<'a> {
             self.note("validate and create disagree about a rule; from then on, create was used");
         }
         Ok(done)
+    }
+
+    /// Returns the refusal to destroy a rule of this kind, if the NIC has refused that. Such a rule
+    /// counts as refused, because no program can use it.
+    fn refusal_to_destroy(&self, question: &RuleProbe) -> Option<Refused> {
+        self.undeletable.get(&RuleKind::of(question)).cloned()
     }
 
     /// Creates a rule, calls `then`, destroys the rule, and waits until packets no longer hit it.
@@ -214,45 +280,77 @@ impl<'a> Bench<'a> {
             Err(refused) => return Ok(Err(refused)),
         };
         let result = then(self, rule);
+        if !self.live.contains_key(&rule) {
+            self.note(format!(
+                "a flush ended the rule {} too early; what was asked beside it may be wrong",
+                in_words(question)
+            ));
+        }
         let destroyed = self.destroy(rule);
         // Of two errors, the first is the cause.
         let result = result?;
         destroyed?;
         self.wait(self.draft.latency.effective_until_us.into());
-        Ok(Ok(result))
+        Ok(self.refusal_to_destroy(question).map_or(Ok(result), Err))
     }
 
     pub(super) fn create(&mut self, question: &RuleProbe) -> Result<RuleId, Refused> {
+        if let Some(refused) = self.refusal_to_destroy(question) {
+            return Err(refused);
+        }
         self.calls.create += 1;
         let from = self.subject.now_us();
         let rule = self.subject.create(question)?;
         self.calls.made += 1;
         self.create_us.push(self.subject.now_us() - from);
+        self.live.insert(rule, RuleKind::of(question));
         Ok(rule)
     }
 
     pub(super) fn destroy(&mut self, rule: RuleId) -> Result<(), Stopped> {
-        if self.is_flushed {
-            return Ok(());
-        }
+        // A flush has ended rules that are missing here.
+        let Some(kind) = self.live.remove(&rule) else { return Ok(()) };
         let from = self.subject.now_us();
         if let Err(refused) = self.subject.destroy(rule) {
-            self.finding(format!("a rule that was taken is not destroyed: {refused}"));
-            self.flush();
-            return Err(Stopped::RuleStays(refused));
+            return self.flush_undeletable(kind, refused);
         }
         self.calls.destroyed += 1;
         self.destroy_us.push(self.subject.now_us() - from);
         Ok(())
     }
 
+    /// Removes a rule that the NIC does not destroy, together with all others. The probe then goes
+    /// on without rules of that kind. It ends if the rule stays, as far as can be seen.
+    fn flush_undeletable(&mut self, kind: RuleKind, refused: Refused) -> Result<(), Stopped> {
+        let is_gone = self.flush() && self.has_no_more_lines();
+        self.undeletable.insert(kind.clone(), refused.clone());
+        let goes_on = is_gone && self.undeletable.len() <= UNDELETABLE_MAX;
+        let end = match goes_on {
+            true => "; it was flushed, and the probe went on without such rules",
+            false => "",
+        };
+        self.finding(format!(
+            "a rule that was taken is not destroyed: {refused}: {}{end}",
+            kind.words
+        ));
+        if goes_on { Ok(()) } else { Err(Stopped::RuleStays(refused)) }
+    }
+
     /// Flushes all rules, as the last attempt to remove a rule that stays, unless there may be
-    /// rules of others. The traces at the end of the probe show whether it helped.
-    pub(super) fn flush(&mut self) {
-        if !self.seen.has_others() {
-            self.is_flushed = true;
-            let _ = self.subject.flush();
+    /// rules of others. Returns false if it was not flushed. The traces at the end of the probe
+    /// show whether it helped.
+    pub(super) fn flush(&mut self) -> bool {
+        if self.seen.has_others() {
+            return false;
         }
+        self.live.clear();
+        self.subject.flush().is_ok()
+    }
+
+    /// False if the driver's list shows more rules than before the probe.
+    fn has_no_more_lines(&mut self) -> bool {
+        let lines = self.seen.lines_before.zip(self.subject.dump_lines().ok());
+        lines.is_none_or(|(before, now)| now <= before)
     }
 
     /// Starts the port again, and waits for the link.

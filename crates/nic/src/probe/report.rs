@@ -49,6 +49,7 @@ pub fn to_json(facts: &PortIdentity, found: &Found) -> Value {
     json!({
         "nic": facts,
         "complete": found.stopped.is_none(),
+        "asked": found.asked,
         "stopped": found.stopped.as_ref().map(ToString::to_string),
         "personality": found.personality,
         "not_found": found.notes,
@@ -73,15 +74,10 @@ pub fn print(out: &mut impl Write, facts: &PortIdentity, found: &Found) -> io::R
     let mut table = Table { out, last: "" };
     let firmware = facts.firmware.as_deref().unwrap_or("firmware version not reported");
     table.row("NIC", format!("{}, {firmware}, {}", facts.driver, facts.dpdk))?;
-    let personality = &found.personality;
-    operations(&mut table, personality)?;
-    if !personality.operations.none {
-        attributes(&mut table, personality)?;
-        patterns(&mut table, personality)?;
-        actions(&mut table, personality)?;
-        rules(&mut table, personality)?;
-        ahead(&mut table, personality)?;
-        figures(&mut table, found)?;
+    if found.personality.operations.none {
+        table.row("calls", "none: the driver has no flow rules")?;
+    } else {
+        sections(&mut table, found)?;
     }
     seen(&mut table, found)?;
     for note in &found.notes {
@@ -95,6 +91,44 @@ pub fn print(out: &mut impl Write, facts: &PortIdentity, found: &Found) -> io::R
         }
     }
     Ok(())
+}
+
+/// Sections that are missing because of the options of the probe, or because the NIC has nothing of
+/// the kind.
+const OPTIONAL: [&str; 4] = ["ages", "capacity", "delays", "the effect of a stop"];
+
+/// Prints each section whose stage was completed, and names the others.
+fn sections<W: Write>(table: &mut Table<'_, W>, found: &Found) -> io::Result<()> {
+    type Section<W> = fn(&mut Table<'_, W>, &Personality) -> io::Result<()>;
+    let personality = &found.personality;
+    operations(table, found)?;
+    let sections: [(&str, &str, Section<W>); 11] = [
+        ("attributes", "attributes", attributes),
+        ("check order", "order of checks", check_order),
+        ("headers and masks", "lists of headers", patterns),
+        ("actions", "lists of actions", lists),
+        ("marks", "marks", marks),
+        ("rules that exclude each other", "pairs of rules", conflicts),
+        ("counters", "counters", counters),
+        ("ages", "aged rules", ages),
+        ("capacity", "capacity", capacity),
+        ("delays", "delays", delays),
+        ("the effect of a stop", "stop and start", after_a_stop),
+    ];
+    let mut unknown = Vec::new();
+    for (name, stage, print) in sections {
+        match found.has_asked(stage) {
+            true => print(table, personality)?,
+            false if OPTIONAL.contains(&name) => {}
+            false => unknown.push(name),
+        }
+    }
+    ahead(table, personality)?;
+    figures(table, found)?;
+    match unknown.is_empty() {
+        true => Ok(()),
+        false => table.row("not found", format!("not asked: {}", unknown.join(", "))),
+    }
 }
 
 struct Table<'a, W> {
@@ -124,22 +158,23 @@ fn or_words(fact: &str, refusal: Option<&RefusalFacts>) -> String {
     refusal.map_or(fact.to_owned(), |refusal| format!("{fact}: {}", words(refusal)))
 }
 
-fn operations<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
-    let operations = &personality.operations;
-    if operations.none {
-        return table.row("calls", "none: the driver has no flow rules");
-    }
-    let has = |is_missing: bool, name: &str| match is_missing {
-        true => format!("no {name}"),
-        false => name.to_owned(),
-    };
+fn operations<W: Write>(table: &mut Table<'_, W>, found: &Found) -> io::Result<()> {
+    let operations = &found.personality.operations;
     let calls = [
-        has(operations.no_validate, "validate"),
-        has(operations.no_query, "query"),
-        has(operations.no_isolate, "isolate"),
-        has(!operations.r#async, "templates and flow queues"),
+        (operations.no_validate, "validate", "operations"),
+        (operations.no_query, "query", "counters"),
+        (operations.no_isolate, "isolate", "operations"),
+        (!operations.r#async, "templates and flow queues", "flow queues"),
     ];
-    table.row("calls", calls.join(", "))
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        calls.into_iter().partition(|(_, _, stage)| found.has_asked(stage));
+    let has = |(is_missing, name, _): &(bool, &str, &str)| match is_missing {
+        true => format!("no {name}"),
+        false => (*name).to_owned(),
+    };
+    let mut text: Vec<_> = known.iter().map(has).collect();
+    text.extend(unknown.iter().map(|(_, name, _)| format!("{name}: not found out")));
+    table.row("calls", text.join(", "))
 }
 
 fn attributes<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
@@ -148,9 +183,13 @@ fn attributes<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> 
     let counts =
         format!("groups: {}; priorities: {}", count(facts.groups), count(facts.priorities));
     table.row("attributes", counts)?;
-    if !facts.transfer {
-        table.row("attributes", or_words("no transfer", facts.no_transfer.as_ref()))?;
+    match facts.transfer {
+        true => Ok(()),
+        false => table.row("attributes", or_words("no transfer", facts.no_transfer.as_ref())),
     }
+}
+
+fn check_order<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     let order = match personality.order.as_slice() {
         [] => &[Check::Attributes, Check::Pattern, Check::Actions],
         order => order,
@@ -243,8 +282,7 @@ fn ahead<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
     twice(table, ahead)
 }
 
-fn actions<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
-    lists(table, personality)?;
+fn marks<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     let mark = &personality.mark;
     let max = mark.max.map_or("up to 2^32-1".to_owned(), |max| format!("up to {max:#x}"));
     let none = mark.means_none.map(|none| format!("; {none:#x} NEVER ARRIVES"));
@@ -296,8 +334,7 @@ fn twice<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
     table.row("a rule twice", twice)
 }
 
-fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
-    let facts = &personality.table;
+fn conflicts<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     twice(table, personality)?;
     if let Some(refusal) = &personality.pattern.other_fields {
         let fact = "one set of fields at a time for each kind of packet";
@@ -306,6 +343,10 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
     for conflict in &personality.conflicts {
         table.row("conflicts", format!("{} and {}", conflict.one, conflict.other))?;
     }
+    Ok(())
+}
+
+fn counters<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     let count = &personality.count;
     let bytes = if count.hits_only { "packets" } else { "packets and bytes" };
     let age = match count.refresh_ms {
@@ -318,10 +359,16 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
         None => format!("{bytes}{age}"),
     };
     table.row("counters", counted)?;
-    if let Some(max) = count.max {
-        table.row("counters", or_words(&format!("{max} at most"), count.full.as_ref()))?;
+    match count.max {
+        Some(max) => {
+            table.row("counters", or_words(&format!("{max} at most"), count.full.as_ref()))
+        }
+        None => Ok(()),
     }
-    ages(table, personality)?;
+}
+
+fn capacity<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let facts = &personality.table;
     if let Some(root) = facts.root {
         table.row("capacity", or_words(&format!("{root} in group 0"), facts.full.as_ref()))?;
     }
@@ -334,14 +381,21 @@ fn rules<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::R
         let fact = format!("{guaranteed}{more}");
         table.row("capacity", or_words(&fact, facts.full.as_ref()))?;
     }
+    Ok(())
+}
+
+fn delays<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
     let (from, until) =
         (personality.latency.effective_after_us, personality.latency.effective_until_us);
     if (from, until) != (0, 0) {
         let late = format!("{from} us after create, until {until} us after destroy");
         table.row("in effect", late)?;
     }
-    let port = &personality.port;
-    let stop = match port.on_stop {
+    Ok(())
+}
+
+fn after_a_stop<W: Write>(table: &mut Table<'_, W>, personality: &Personality) -> io::Result<()> {
+    let stop = match personality.port.on_stop {
         OnStop::Keep => return Ok(()),
         OnStop::Flush => "rules are gone",
         OnStop::Stale => "rules seem to exist, but packets DO NOT HIT them any more",

@@ -18,6 +18,8 @@ use twin::Personality;
 struct State {
     call: Option<(&'static str, Instant)>,
     stage: &'static str,
+    /// Stages that are over.
+    asked: Vec<&'static str>,
     draft: Personality,
     is_over: bool,
 }
@@ -34,7 +36,9 @@ impl Watchdog {
     /// Stores the results so far when a stage begins.
     pub fn know(&self, stage: &'static str, draft: &Personality) {
         let mut state = self.state();
-        (state.stage, state.draft) = (stage, draft.clone());
+        let before = std::mem::replace(&mut state.stage, stage);
+        state.asked.extend((!before.is_empty()).then_some(before));
+        state.draft = draft.clone();
     }
 
     /// Starts the watching thread. If a call takes longer than `patience`, the thread calls `hangs`
@@ -50,9 +54,10 @@ impl Watchdog {
         while !state.is_over {
             let hanging = state.call.filter(|(_, from)| from.elapsed() > patience);
             if let Some((call, _)) = hanging {
-                let (stage, draft) = (state.stage, state.draft.clone());
+                let (stage, asked) = (state.stage, std::mem::take(&mut state.asked));
+                let draft = state.draft.clone();
                 drop(state);
-                hangs(Found::until(draft, Stopped::Hangs { call, stage, patience }));
+                hangs(Found::until(draft, asked, Stopped::Hangs { call, stage, patience }));
                 return;
             }
             let wait = self.0.1.wait_timeout(state, patience / 4);

@@ -15,6 +15,8 @@ pub(crate) enum PortEvent {
     Down(String),
     /// The port's device is gone; the other ports go on.
     Removed(String),
+    /// The kernel asked for the port's device, and has it back; the other ports go on.
+    GivenBack(String),
     /// The interface of a tap was deleted, or moved to another network namespace, where it goes on
     /// working. Both look alike from here.
     LeftNamespace(String),
@@ -50,6 +52,11 @@ impl fmt::Display for PortEvent {
             PortEvent::Removed(port) => {
                 write!(f, "port {port}: the device is gone; the other ports continue")
             }
+            PortEvent::GivenBack(port) => write!(
+                f,
+                "port {port}: the device is gone: the kernel asked for it, and Millrace has \
+                 returned it; the other ports continue"
+            ),
             PortEvent::LeftNamespace(port) => write!(
                 f,
                 "port {port}: its interface has left this network namespace: moved to another, or \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Resets a port whose driver requests it. Its workers return their queues, the control thread
 //! resets the port, and the workers get new queues. Meanwhile workers drop packets for this port.
-//! Only the control thread waits for the driver.
+//! Only the control thread waits for the driver. A device that the kernel asks for is closed in the
+//! same way, and the workers get no queues again.
 //!
 //! The programming thread learns of a reset from [`Resets`], before its next call to the port.
 
@@ -33,6 +34,8 @@ enum State {
     Gathering(PortDown, Queues),
     Waiting(PortDown, Retry),
     GivenUp,
+    /// The kernel has the device again.
+    GivenBack,
 }
 
 /// A port that is out of service.
@@ -61,6 +64,11 @@ impl PortReset {
         !matches!(self.state, State::Working)
     }
 
+    /// True if the device was given back to the kernel.
+    pub(crate) fn is_given_back(&self) -> bool {
+        matches!(self.state, State::GivenBack)
+    }
+
     /// True if the port was given up.
     pub(crate) fn is_given_up(&self) -> bool {
         matches!(self.state, State::GivenUp)
@@ -70,7 +78,7 @@ impl PortReset {
     /// any.
     pub(crate) fn step(&mut self, rules: Option<u64>) -> Option<PortEvent> {
         match std::mem::replace(&mut self.state, State::Working) {
-            State::Working if self.resets.is_needed() => {
+            State::Working if self.resets.is_needed() || self.resets.is_asked_back() => {
                 self.owners.iter_mut().for_each(QueueOwner::request_return);
                 let outage = PortDown { since: Instant::now(), rules };
                 self.gather(outage, Queues::default())
@@ -92,10 +100,21 @@ impl PortReset {
             queues.1.push(tx);
         }
         if queues.0.len() == self.owners.len() {
-            return self.reset(outage, 0, queues);
+            return match self.resets.is_asked_back() {
+                true => Some(self.give_back(queues)),
+                false => self.reset(outage, 0, queues),
+            };
         }
         self.state = State::Gathering(outage, queues);
         None
+    }
+
+    /// Gives the device back to the kernel. `queues` are all queues of the port.
+    fn give_back(&mut self, queues: Queues) -> PortEvent {
+        let mut port = self.port.lock();
+        port.give_back(queues);
+        self.state = State::GivenBack;
+        PortEvent::GivenBack(port.info().devargs.clone())
     }
 
     /// Resets the port, whose resets have failed `tries` times. `queues` are all its queues.

@@ -39,6 +39,14 @@ impl PortWatch {
         }
     }
 
+    /// Goes on with a reset of the port, or with giving its device back. `rules`: number of rules of
+    /// the port, if it takes any.
+    pub(crate) fn step(&mut self, rules: Option<u64>) -> Option<PortEvent> {
+        let event = self.reset.step(rules);
+        self.removed |= self.reset.is_given_back();
+        event
+    }
+
     /// Returns the warning about rules without effect, once.
     /// `had_marks`: packets of its wire have had marks.
     pub(crate) fn unmarked(&mut self, is_unmarked: bool, had_marks: bool) -> Option<PortEvent> {
