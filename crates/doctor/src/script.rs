@@ -125,7 +125,8 @@ fn worker_cpus(host: &Host) -> Vec<u32> {
 
 const FUNCTIONS: &str = r#"
 [ "$(id -u)" -eq 0 ] || { echo "$0: run this as root" >&2; exit 1; }
-REBOOT= SKIPPED=
+REBOOT=
+SKIPPED=
 
 say() { echo "millrace fix: $*"; }
 

@@ -13,7 +13,7 @@ pub(super) fn diagnose(host: &Host) -> Vec<Finding> {
     let nics = host.vmbus.as_deref().unwrap_or_default();
     let mut findings = Vec::new();
     if !nics.is_empty() {
-        findings.push(drivers(nics, &host.software));
+        findings.extend(drivers(nics, &host.software));
     }
     findings.extend(nics.iter().map(diagnose_nic));
     findings
@@ -24,20 +24,16 @@ pub(crate) fn is_idle(nic: &VmbusNic) -> bool {
     nic.interface.as_ref().is_some_and(|interface| interface.usage().is_none())
 }
 
-/// Checks that DPDK has the drivers of both devices.
-fn drivers(nics: &[VmbusNic], software: &Software) -> Finding {
+/// Checks that DPDK has the drivers of both devices; nothing without DPDK, which has a finding of
+/// its own.
+fn drivers(nics: &[VmbusNic], software: &Software) -> Option<Finding> {
     const TOPIC: &str = "vmbus drivers";
-    let Some(dpdk) = &software.dpdk else {
-        return Finding::unknown(TOPIC, "usr/lib");
-    };
+    let dpdk = software.dpdk.as_ref()?;
     let has = |wanted: &str| dpdk.drivers.iter().any(|driver| driver == wanted);
     if !has(NETVSC) {
-        return Finding::new(
-            TOPIC,
-            Status::Warn,
-            "DPDK lacks net_netvsc, so no NIC here is a port",
-        )
-        .advise("install librte_net_netvsc (Debian: librte-net-netvsc23)");
+        let lacks = "DPDK lacks net_netvsc, so no NIC here is a port";
+        let finding = Finding::new(TOPIC, Status::Warn, lacks);
+        return Some(finding.advise("install librte_net_netvsc (Debian: librte-net-netvsc23)"));
     }
     let mut missing = Vec::new();
     let mut vf_drivers: Vec<_> =
@@ -58,14 +54,15 @@ fn drivers(nics: &[VmbusNic], software: &Software) -> Finding {
     }
     if missing.is_empty() {
         let found = format!("{NETVSC}, and for VFs {}", vf_drivers.join(" and "));
-        return Finding::new(TOPIC, Status::Ok, found);
+        return Some(Finding::new(TOPIC, Status::Ok, found));
     }
     let vf = vf_drivers.first().unwrap_or(&"net_mlx5").trim_start_matches("net_");
     let found = format!("missing: {}", missing.join(", "));
-    Finding::new(TOPIC, Status::Warn, found).advise(format!(
+    let finding = Finding::new(TOPIC, Status::Warn, found);
+    Some(finding.advise(format!(
         "the port will not come up: its VF needs {vf}; install them (Debian: librte-net-mlx5-23, \
          libibverbs1)"
-    ))
+    )))
 }
 
 fn diagnose_nic(nic: &VmbusNic) -> Finding {

@@ -113,6 +113,7 @@ if [ -n "$PARAMETERS" ]; then
     source=/proc/cmdline
     [ ! -s "$FILE" ] || source=$FILE
     line=
+    # shellcheck disable=SC2013
     for word in $(cat "$source"); do
         case "$word" in BOOT_IMAGE=* | initrd=*) continue ;; esac
         for parameter in $PARAMETERS; do
