@@ -186,7 +186,7 @@ fn run(
     }
     let (mut taken, is_free) = chains::probe(bench)?;
     if taken.is_empty() {
-        return Err(Stopped::DestroysNone);
+        return Err(Stopped::NoneLeft);
     }
     last_parser::find(bench, &mut taken)?;
     let base = base(&taken).clone();

@@ -37,9 +37,9 @@ pub enum Stopped {
         "the port takes none of the usual rules through rte_flow_create; the last refusal: {0}"
     )]
     TakesNothing(Refused),
-    /// The NIC takes rules, but destroys none of the usual ones.
-    #[error("the NIC destroys none of the usual rules that it takes")]
-    DestroysNone,
+    /// The NIC took a rule, but none of the rules after it.
+    #[error("no usual rule is left to ask with: what the NIC took, it refuses later or keeps")]
+    NoneLeft,
     /// The port did not start again.
     #[error("the port does not start again")]
     DoesNotStart,

@@ -31,36 +31,49 @@ fn usual_actions() -> Vec<Vec<Action>> {
 /// the driver has no flow rules.
 pub(super) fn probe(bench: &mut Bench<'_>) -> Result<bool, Stopped> {
     bench.stage("operations")?;
-    use Proto::{Eth, Ipv4, Tcp, Udp};
     let mut last: Option<Refused> = None;
     let mut is_no_call = true;
+    for question in candidates(bench) {
+        match bench.with(&question, |_, _| Ok(()))? {
+            Ok(()) => {
+                bench.usual_actions = question.actions.clone();
+                operations(bench, &question);
+                return Ok(true);
+            }
+            Err(refused) => {
+                is_no_call &= refused.is_no_call();
+                last = Some(refused);
+            }
+        }
+        if is_no_call && bench.calls.create >= NO_CALLS {
+            bench.draft.operations.none = true;
+            return Ok(false);
+        }
+    }
+    let last = last.unwrap_or_else(|| unreachable!("at least one rule was tried"));
+    Err(Stopped::TakesNothing(last))
+}
+
+/// Number of refusals as a missing call after which there is no such call.
+const NO_CALLS: u64 = 11;
+
+/// Returns rules that NICs usually accept. Those with `rss` come last: igb takes them, and does not
+/// destroy them.
+fn candidates(bench: &Bench<'_>) -> Vec<RuleProbe> {
+    use Proto::{Eth, Ipv4, Tcp, Udp};
+    let mut candidates = Vec::new();
     for headers in [&[Eth, Ipv4, Tcp][..], &[Ipv4, Tcp], &[Eth, Ipv4], &[Eth, Ipv4, Udp], &[Eth]] {
         for set in sets(headers) {
             let pattern = set.iter().fold(Pattern::of(headers), |pattern, &(at, field)| {
                 pattern.masked(at, field, Bits::Full)
             });
-            for actions in usual_actions() {
-                let question = RuleProbe { actions, ..bench.about(&pattern) };
-                match bench.with(&question, |_, _| Ok(()))? {
-                    Ok(()) => {
-                        bench.usual_actions = question.actions.clone();
-                        operations(bench, &question);
-                        return Ok(true);
-                    }
-                    Err(refused) => {
-                        is_no_call &= refused.is_no_call();
-                        last = Some(refused);
-                    }
-                }
-            }
-            if is_no_call {
-                bench.draft.operations.none = true;
-                return Ok(false);
-            }
+            let lists = usual_actions().into_iter();
+            candidates.extend(lists.map(|actions| RuleProbe { actions, ..bench.about(&pattern) }));
         }
     }
-    let last = last.unwrap_or_else(|| unreachable!("at least one rule was tried"));
-    Err(Stopped::TakesNothing(last))
+    let has_rss = |rule: &RuleProbe| rule.actions.iter().any(|one| matches!(one, Action::Rss(_)));
+    candidates.sort_by_key(has_rss);
+    candidates
 }
 
 fn operations(bench: &mut Bench<'_>, good: &RuleProbe) {

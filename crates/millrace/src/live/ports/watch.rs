@@ -39,8 +39,8 @@ impl PortWatch {
         }
     }
 
-    /// Goes on with a reset of the port, or with giving its device back. `rules`: number of rules of
-    /// the port, if it takes any.
+    /// Goes on with a reset of the port, or with giving its device back. `rules`: number of rules
+    /// of the port, if it takes any.
     pub(crate) fn step(&mut self, rules: Option<u64>) -> Option<PortEvent> {
         let event = self.reset.step(rules);
         self.removed |= self.reset.is_given_back();
