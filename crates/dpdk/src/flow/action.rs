@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Defines actions on the packets that a flow rule matches.
 
+use super::OtherAction;
+
 /// One action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -31,6 +33,8 @@ pub enum Action {
     RepresentedPort(u16),
     /// Packets go to the port with this number itself.
     PortRepresentor(u16),
+    /// An action that only the flow shell uses.
+    Other(Box<OtherAction>),
 }
 
 impl Action {
@@ -50,6 +54,7 @@ impl Action {
             Action::PortId(_) => "port_id",
             Action::RepresentedPort(_) => "represented_port",
             Action::PortRepresentor(_) => "port_representor",
+            Action::Other(other) => other.kind.name(),
         }
     }
 }
