@@ -78,6 +78,8 @@ static const uint32_t BIND_LCORE_WAIT = WAIT;
 static const uint32_t BIND_RING_ONE_TO_ONE =
 	RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ;
 static const size_t BIND_MODIFY_FIELD_LEN = sizeof(struct rte_flow_action_modify_field);
+/* Before 23.03, the item for ARP is no packet header: addresses of IP are aligned. */
+static const bool BIND_ARP_IS_PADDED = RTE_VERSION < RTE_VERSION_NUM(23, 3, 0, 0);
 static const int BIND_SOCKET_ANY = SOCKET_ID_ANY;
 
 /* State of a Linux interface. */

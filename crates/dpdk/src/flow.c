@@ -4,34 +4,28 @@
 
 #include "bindings.h"
 
-#if RTE_VERSION < RTE_VERSION_NUM(23, 11, 0, 0)
-
-/* These have neither an index of a tag, nor type and class of a GENEVE option. */
-static void
-set_field(struct rte_flow_action_modify_data *data, const struct shim_field *field)
-{
-	data->field = (enum rte_flow_field_id)field->field;
-	data->level = field->tag_index != 0 ? field->tag_index : field->level;
-	data->offset = field->offset;
-}
-
-#else
+/* The name of the type differs between releases. */
+typedef __typeof__(((struct rte_flow_action_modify_field *)0)->dst) field_data;
 
 static void
-set_field(struct rte_flow_field_data *data, const struct shim_field *field)
+set_field(field_data *data, const struct shim_field *field)
 {
 	data->field = (enum rte_flow_field_id)field->field;
 	data->level = field->level;
+	data->offset = field->offset;
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
 	if (field->type != 0 || field->class_id != 0) {
 		data->type = field->type;
 		data->class_id = rte_cpu_to_be_16(field->class_id);
 	} else {
 		data->tag_index = field->tag_index;
 	}
-	data->offset = field->offset;
-}
-
+#else
+	/* Without an index of its own, the level of a tag is its index. */
+	if (field->tag_index != 0)
+		data->level = field->tag_index;
 #endif
+}
 
 /* Writes a struct rte_flow_action_modify_field. */
 void

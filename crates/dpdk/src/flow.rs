@@ -56,6 +56,14 @@ pub struct Rule {
     pub actions: Vec<Action>,
 }
 
+impl Rule {
+    /// Checks whether this DPDK has all items and actions of the rule. A rule for which this fails
+    /// reaches no driver.
+    pub fn check(&self) -> Result<(), FlowError> {
+        RteRule::new(self).map(drop)
+    }
+}
+
 /// A rule that a port has accepted.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct FlowRule {

@@ -100,7 +100,7 @@ impl HashFunction {
 }
 
 /// Bits of [`Rss::types`] with the names that DPDK's programs give them, groups last.
-pub const RSS_TYPES: [(&str, u64); 53] = [
+pub const RSS_TYPES: [(&str, u64); 54] = [
     ("ipv4", 1 << 2),
     ("ipv4-frag", 1 << 3),
     ("ipv4-tcp", 1 << 4),
@@ -135,6 +135,8 @@ pub const RSS_TYPES: [(&str, u64); 53] = [
     ("ipv4-chksum", 1 << 34),
     ("l4-chksum", 1 << 35),
     ("l2tpv2", 1 << 36),
+    // Since DPDK 23.11; drivers of earlier ones refuse it.
+    ("ipv6-flow-label", 1 << 37),
     ("l3-pre96", 1 << 52),
     ("l3-pre64", 1 << 53),
     ("l3-pre56", 1 << 54),

@@ -83,7 +83,7 @@ mod tests {
             ("flow create 0 pattern end actions rss queues 0 ", &["end", "0", "1"]),
             ("flow destroy 0 rule ", &["0", "7"]),
             ("flow destroy 1 rule ", &["3"]),
-            ("flow destroy 1 rule 3 ", &["rule"]),
+            ("flow destroy 1 rule 3 ", &["rule", "user_id"]),
             ("flow destroy 9 rule ", &[]),
             ("flow query 0 7 ", &["count", "age", "rss"]),
             ("flow list 0 ", &["group"]),

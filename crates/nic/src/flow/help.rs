@@ -19,9 +19,11 @@ pub fn help(word: Option<&str>) -> Option<Vec<String>> {
     if let Some(kind) = ItemKind::all().find(|kind| kind.name() == word) {
         lines.push(format!("item {word} [FIELD is|spec|last|mask VALUE | FIELD prefix BITS]..."));
         lines.extend(fields(kind).iter().map(line_of));
-        for variant in variants(word).iter().flat_map(|variants| variants.list) {
-            lines.push(format!("  type {}:", variant.word));
-            lines.extend(variant.fields.iter().map(|field| format!("  {}", line_of(field))));
+        for of in variants(word).into_iter() {
+            for variant in of.list {
+                lines.push(format!("  {} {}", of.words.join(" "), variant.word));
+                lines.extend(variant.fields.iter().map(|field| format!("  {}", line_of(field))));
+            }
         }
     }
     if let Some(action) = ACTIONS.iter().find(|action| action.name == word) {

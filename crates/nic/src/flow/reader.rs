@@ -331,6 +331,9 @@ pub(super) fn nearest(word: &str, expected: &[Expected]) -> Option<&'static str>
     (best.0 > 0.7).then_some(best.1)
 }
 
+/// Number of words that a message about a wrong word names.
+const EXPECTED_MAX: usize = 24;
+
 impl SyntaxError {
     /// Returns the column at which [`SyntaxError::place`] begins, from 1.
     pub fn column(&self, line: &str) -> usize {
@@ -339,10 +342,15 @@ impl SyntaxError {
 
     /// Returns the problem, and the words and values that may stand there.
     pub fn message(&self) -> String {
-        let words: Vec<_> = self.expected.iter().map(Expected::to_string).collect();
+        let words = self.expected.iter().take(EXPECTED_MAX).map(Expected::to_string);
+        let words: Vec<_> = words.collect();
+        let more = match self.expected.len() - words.len() {
+            0 => String::new(),
+            more => format!(" and {more} more (`help` lists them)"),
+        };
         match words.is_empty() {
             true => self.problem.clone(),
-            false => format!("{}; expected: {}", self.problem, words.join(", ")),
+            false => format!("{}; expected: {}{more}", self.problem, words.join(", ")),
         }
     }
 

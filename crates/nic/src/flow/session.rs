@@ -188,7 +188,11 @@ impl Place {
             )));
         }
         let applied = shared.settings.applied(rule, &self.indirect).map_err(Answer::not_done)?;
-        Ok(by_id(&applied, shared.ids))
+        let prepared = by_id(&applied, shared.ids);
+        match prepared.check() {
+            Ok(()) => Ok(prepared),
+            Err(error) => Err(Answer::not_asked(rule, &error)),
+        }
     }
 
     /// Returns the answer to a refusal, with advice from the NIC's personality.

@@ -120,6 +120,10 @@ fn room_of(kind: ItemKind, value: &Value) -> Room {
         | ItemKind::Vxlan
         | ItemKind::Gtpu
         | ItemKind::Gre => Room::of([0u8; 0]).with(bytes),
+        ItemKind::Other(other) if other.name() == "arp_eth_ipv4" && sys::BIND_ARP_IS_PADDED => {
+            let parts = [&bytes[..14], &[0; 2], &bytes[14..24], &[0; 2], &bytes[24..]];
+            Room::of([0u8; 0]).with(&parts.concat())
+        }
         ItemKind::Other(other) => {
             let mut room = Room::of([0u8; 0]).with(bytes);
             to_native(&mut room.0, other.native());

@@ -174,6 +174,19 @@ fn an_item_of_another_release_is_refused_with_that_release() {
     }
 }
 
+/// The item for ARP has the header's bytes, or members of the same values.
+#[test]
+fn arp_arrives_in_the_layout_of_this_dpdk() {
+    let bytes: Vec<u8> = (1..=28).collect();
+    let rule = Rule { pattern: vec![item(other("arp_eth_ipv4"), &bytes)], ..Rule::default() };
+    let lowered = RteRule::new(&rule).unwrap();
+    // SAFETY: the structure has at least this length.
+    let found = unsafe { lowered.pattern.items[0].spec.cast::<[u8; 32]>().read() };
+    let (spa, tpa) = if sys::BIND_ARP_IS_PADDED { (16, 28) } else { (14, 24) };
+    assert_eq!(found[8..14], [9, 10, 11, 12, 13, 14]);
+    assert_eq!((&found[spa..spa + 4], &found[tpa..tpa + 4]), (&bytes[14..18], &bytes[24..]));
+}
+
 /// Structures of items and actions that have the length of their entries in the lists.
 #[test]
 fn the_lists_have_the_lengths_of_dpdk() {
@@ -184,7 +197,6 @@ fn the_lists_have_the_lengths_of_dpdk() {
         ("gtp", size_of::<sys::rte_flow_item_gtp>()),
         ("geneve", size_of::<sys::rte_flow_item_geneve>()),
         ("vxlan-gpe", size_of::<sys::rte_flow_item_vxlan_gpe>()),
-        ("arp_eth_ipv4", size_of::<sys::rte_flow_item_arp_eth_ipv4>()),
         ("icmp6_nd_ns", size_of::<sys::rte_flow_item_icmp6_nd_ns>()),
         ("gre_option", size_of::<sys::rte_flow_item_gre_opt>()),
         ("pppoes", size_of::<sys::rte_flow_item_pppoe>()),

@@ -64,7 +64,7 @@ const LIST: [Facts; 51] = [
     header("gtpc", "GTPC", 8),
     header("geneve", "GENEVE", 8),
     header("vxlan-gpe", "VXLAN_GPE", 8),
-    header("arp_eth_ipv4", "ARP_ETH_IPV4", 32),
+    header("arp_eth_ipv4", "ARP_ETH_IPV4", 28),
     header("ipv6_ext", "IPV6_EXT", 1),
     since("23.03", header("ipv6_routing_ext", "IPV6_ROUTING_EXT", 8)),
     since("23.03", header("icmp6_echo_request", "ICMP6_ECHO_REQUEST", 8)),

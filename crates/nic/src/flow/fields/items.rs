@@ -117,7 +117,7 @@ const MPLS: &[Field] =
 
 const GENEVE: &[Field] = &[bytes("vni", 4, 3), bytes("protocol", 2, 2), bits("optlen", 2, 6)];
 
-const ARP_ETH_IPV4: &[Field] = &[mac("sha", 8), ipv4("spa", 16), mac("tha", 20), ipv4("tpa", 28)];
+const ARP_ETH_IPV4: &[Field] = &[mac("sha", 8), ipv4("spa", 14), mac("tha", 18), ipv4("tpa", 24)];
 
 const IPV6_ROUTING_EXT: &[Field] =
     &[bytes("ext_type", 2, 1), bytes("ext_next_hdr", 0, 1), bytes("ext_seg_left", 3, 1)];
