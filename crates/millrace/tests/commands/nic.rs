@@ -272,8 +272,8 @@ fn the_articles_commands_get_its_results() {
     assert!(err.contains("NULL IPv4 spec/mask") && !err.contains("would take"), "{err}");
 }
 
-/// Items and actions that the NIC does not have are refused in its words; those of another DPDK, and
-/// commands that the shell does not carry out, with the reason.
+/// Items and actions that the NIC does not have are refused in its words; those of another DPDK,
+/// and commands that the shell does not carry out, with the reason.
 #[test]
 fn words_of_testpmd_are_refused_with_reasons() {
     if !has_twin() {
@@ -298,7 +298,7 @@ fn words_of_testpmd_are_refused_with_reasons() {
         (2, "error type 16 (specific action): action 1 (vf): this action is not supported"),
         (4, "error type 16 (specific action): action 1 (raw_encap): this action is not supp"),
         (5, "nothing was set for `raw_encap index 5`: see `help set`"),
-        (6, "item 2 (phy_port): DPDK "),
+        (6, "error type 13 (specific pattern item): item 2 (phy_port): DPDK "),
         (7, "not carried out by this shell: `flow queue`: the shell makes one rule at a time"),
         (8, "there is no indirect action #3 on this port"),
         (9, "error type 1 (cause unspecified): Function not implemented"),
@@ -342,9 +342,18 @@ fn ports_are_shown_as_by_testpmd() {
 /// Characters that could change the terminal are printed as escapes.
 #[test]
 fn control_characters_are_not_printed() {
-    let script = "help \u{1b}[31m\n\u{1b}[31m\nflow dump 0 all /nowhere/\u{1b}[31m\nflow list \u{1b}\n\
-                  set \u{1b}[31m\nshow \u{1b}[31m\nflow create 0 pattern raw pattern is \u{1b} / end \
-                  actions end\nflow \u{1b}\nshow port \u{1b}\n";
+    let lines = [
+        "help \u{1b}[31m",
+        "\u{1b}[31m",
+        "flow dump 0 all /nowhere/\u{1b}[31m",
+        "flow list \u{1b}",
+        "set \u{1b}[31m",
+        "show \u{1b}[31m",
+        "flow create 0 pattern raw pattern is \u{1b} / end actions end",
+        "flow \u{1b}",
+        "show port \u{1b}",
+    ];
+    let script = &lines.join("\n");
     let (status, out, err) = told(flow(&["net_null0", "--keep-going"], script));
     assert_eq!(status, Some(1));
     assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{out}{err:?}");

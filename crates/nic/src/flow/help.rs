@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Makes the text of `help` from the tables of the grammar.
 
-use super::fields::{Field, Form, Keeps, action_fields, fields, keeps, variants};
+use super::fields::{Field, Form, Keeps, Variants, action_fields, fields, keeps, variants};
 use super::grammar::{ACTIONS, COMMANDS, SET_USAGES, action_words};
 use dpdk::flow::{ItemKind, OtherActionKind};
 
@@ -19,12 +19,7 @@ pub fn help(word: Option<&str>) -> Option<Vec<String>> {
     if let Some(kind) = ItemKind::all().find(|kind| kind.name() == word) {
         lines.push(format!("item {word} [FIELD is|spec|last|mask VALUE | FIELD prefix BITS]..."));
         lines.extend(fields(kind).iter().map(line_of));
-        for of in variants(word).into_iter() {
-            for variant in of.list {
-                lines.push(format!("  {} {}", of.words.join(" "), variant.word));
-                lines.extend(variant.fields.iter().map(|field| format!("  {}", line_of(field))));
-            }
-        }
+        lines.extend(variants(word).map(lines_of_types).unwrap_or_default());
     }
     if let Some(action) = ACTIONS.iter().find(|action| action.name == word) {
         let number = action.number.map(|(name, noun, _)| format!(" {name} {noun}"));
@@ -38,6 +33,16 @@ pub fn help(word: Option<&str>) -> Option<Vec<String>> {
         others.iter().filter(|(name, _)| *name == word).map(|(_, text)| (*text).to_owned()),
     );
     (!lines.is_empty()).then_some(lines)
+}
+
+/// Returns the types of an item, each with its fields.
+fn lines_of_types(variants: &Variants) -> Vec<String> {
+    let mut lines = Vec::new();
+    for variant in variants.list {
+        lines.push(format!("  {} {}", variants.words.join(" "), variant.word));
+        lines.extend(variant.fields.iter().map(|field| format!("  {}", line_of(field))));
+    }
+    lines
 }
 
 fn line_of(field: &Field) -> String {

@@ -111,6 +111,29 @@ fn what_is_not_written_is_not_there() {
     );
 }
 
+/// Bytes of any length are beside the values, and a type is a value.
+#[test]
+fn items_have_bytes_types_and_values_without_names() {
+    let raw = item("raw relative is 1 offset is -2 pattern is ab");
+    let spec = raw.spec.unwrap();
+    assert_eq!((spec.bits(31, 1), spec.bits(32, 32)), (1, 0xffff_fffe));
+    let long = raw.long.unwrap();
+    assert_eq!((long.spec, long.mask), (b"ab".to_vec(), vec![0xff; 2]));
+    let masked = item("raw pattern_hex spec 0a0b pattern_hex mask 00ff");
+    assert_eq!((masked.spec, masked.mask), (Some(Value::ZERO), Some(Value::ZERO)));
+    assert_eq!(masked.long.unwrap().mask, [0, 0xff]);
+    assert_eq!(item("raw pattern_hex is 0x").long, None);
+    assert_eq!(item("conntrack is 1").spec, Some(Value::new(&[0, 0, 0, 1])));
+    let control = item("l2tpv2 type control session_id is 0x1111");
+    assert_eq!(control.spec, Some(Value::new(&[0xc8, 2, 0, 0, 0, 0, 0x11, 0x11])));
+    let data = item("l2tpv2 type data session_id is 0x1111");
+    assert_eq!(data.spec, Some(Value::new(&[0, 2, 0, 0, 0x11, 0x11])));
+    assert_eq!(item("meter color is red").spec, Some(Value::new(&[0, 0, 0, 2])));
+    assert_eq!(item("mpls label is 5 s is 1").spec, Some(Value::new(&[0, 0, 0x51])));
+    let far = parse("flow create 0 pattern raw offset is -2147483649 / end actions end", 4);
+    assert!(far.unwrap_err().message().contains("does not fit into 32 bits"));
+}
+
 #[test]
 fn rss_without_queues_means_all_of_them() {
     let rss = |text: &str| match &rule(&format!("pattern end actions {text} / end")).actions[0] {

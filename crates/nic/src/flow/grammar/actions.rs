@@ -128,7 +128,8 @@ fn set_field(
     }
     let bytes = reader.short_hex(field.form.noun(), HEX_MAX)?;
     if field.width == 0 {
-        action.data = ActionData::Bytes(bytes);
+        let is_given = !bytes.is_empty();
+        action.data = if is_given { ActionData::Bytes(bytes) } else { ActionData::None };
     } else {
         let room = &mut action.conf[field.first / 8..][..field.width / 8];
         room.fill(0);

@@ -12,13 +12,14 @@ const TEMPLATES: &str = "the shell makes one rule at a time, without templates a
 const TUNNELS: &str = "the shell has no tunnel offload (`rte_flow_tunnel`): match the tunnel's \
                        headers in the pattern";
 const FLEX: &str = "the shell creates no flex items: match bytes with the item `raw`";
-const GROUPS: &str = "DPDK sets the actions of a missed group for rules by templates only: make a \
-                      rule of low priority in the group instead";
+const GROUPS: &str = "DPDK sets the actions of a missed group for rules by templates only: make \
+                      a rule of low priority in the group instead";
 const HASH: &str = "the shell has no template tables, whose hashes these are";
 const LISTS: &str = "the shell creates single indirect actions: \
                      `flow indirect_action PORT create action ACTION / end`";
 const NO_TRAFFIC: &str = "the shell moves no packets: `millrace run` forwards, `millrace gen` \
-                          sends, and `flow query PORT RULE count` shows how many packets a rule hit";
+                          sends, and `flow query PORT RULE count` shows the packets that a rule \
+                          has matched";
 const PORTS: &str = "the shell starts its ports itself and keeps them so: see `millrace nic flow \
                      --help` for queues and personalities";
 const METERS: &str = "the shell creates no meters: limit rates in the switch before the port";

@@ -22,20 +22,20 @@ fn item(reader: &mut Reader<'_>, end: &'static str) -> Result<Option<Item>, Synt
     let mut item = Item::any(kind);
     let mut fields = fields(kind);
     let variants = variants(kind.name());
-    if let [whole] = fields {
-        if whole.name.is_empty() {
-            while !reader.take("/") {
-                constrain(reader, whole, &mut item)?;
-            }
-            return Ok(Some(item));
+    if let Some(whole) = fields.first().filter(|field| field.name.is_empty()) {
+        while !reader.take("/") {
+            constrain(reader, whole, &mut item)?;
         }
+        return Ok(Some(item));
     }
     while !reader.take("/") {
-        if let Some(of_type) = variants.map(|list| variant(reader, list, &mut item)).transpose()? {
-            if let Some(of_type) = of_type {
-                fields = of_type;
-                continue;
-            }
+        let of_type = match variants {
+            Some(variants) => variant(reader, variants, &mut item)?,
+            None => None,
+        };
+        if let Some(of_type) = of_type {
+            fields = of_type;
+            continue;
         }
         let named = fields.iter().map(|field| (field.name, field));
         let Some(field) = reader.take_one(named) else { return Err(reader.unexpected()) };
@@ -125,6 +125,7 @@ fn constrain_long(
         }
     };
     value.get_or_insert(Value::ZERO);
+    item.long = item.long.take().filter(|long| **long != LongValues::default());
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Executes `flow indirect_action`: creates, changes, destroys and queries actions that rules share.
+//! Executes `flow indirect_action`: creates, changes, destroys and queries actions that rules
+//! share.
 
 use super::{Answer, Place, Shared, done_or_refused, lines_of_age, lines_of_count, with_failed};
 use crate::flow::by_id::by_id;
