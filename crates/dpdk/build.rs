@@ -101,7 +101,7 @@ const TYPES: &[&str] = &[
     // Those of the tests, which compare the lists of other items and actions with them.
     "rte_flow_action_(conntrack|modify_field|raw_encap|sample|set_meta|set_tag|vf|vxlan_encap)",
     "rte_flow_item_(ah|e_tag|ecpri|geneve|gre_opt|gtp|icmp6_nd_ns|integrity)",
-    "rte_flow_item_(higig2_hdr|l2tpv2|mpls|nvgre|pfcp|pppoe|raw|tag|vxlan_gpe)",
+    "rte_flow_item_(l2tpv2|mpls|nvgre|pfcp|pppoe|raw|tag|vxlan_gpe)",
     "rte_flow_modify_conntrack",
     "rte_flow_query_(age|count)",
     "rte_flow_update_age",

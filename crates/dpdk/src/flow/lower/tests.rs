@@ -200,7 +200,6 @@ fn the_lists_have_the_lengths_of_dpdk() {
         ("icmp6_nd_ns", size_of::<sys::rte_flow_item_icmp6_nd_ns>()),
         ("gre_option", size_of::<sys::rte_flow_item_gre_opt>()),
         ("pppoes", size_of::<sys::rte_flow_item_pppoe>()),
-        ("higig2", size_of::<sys::rte_flow_item_higig2_hdr>()),
         ("tag", size_of::<sys::rte_flow_item_tag>()),
         ("ah", size_of::<sys::rte_flow_item_ah>()),
         ("pfcp", size_of::<sys::rte_flow_item_pfcp>()),
