@@ -5,9 +5,12 @@
 //! Assumes Linux. The bindings hold only what the lists below name; anything else of DPDK does
 //! not exist for this crate. Nothing generated is ever committed.
 
+use bindgen::callbacks::{EnumVariantValue, ParseCallbacks};
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 /// DPDK's functions that this crate calls. Static inlines are reached through `shim_*` instead.
 const FUNCTIONS: &[&str] = &[
@@ -53,6 +56,10 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_tx_queue_setup",
     "rte_eth_xstats_get_by_id",
     "rte_eth_xstats_get_id_by_name",
+    "rte_flow_action_handle_create",
+    "rte_flow_action_handle_destroy",
+    "rte_flow_action_handle_query",
+    "rte_flow_action_handle_update",
     "rte_flow_actions_template_create",
     "rte_flow_actions_template_destroy",
     "rte_flow_async_create",
@@ -95,14 +102,21 @@ const FUNCTIONS: &[&str] = &[
 const TYPES: &[&str] = &[
     "rte_flow_action_(age|count|ethdev|jump|mark|port_id|queue|rss)",
     "rte_flow_item_(eth|ipv6|vlan)",
+    // Those of the tests, which compare the lists of other items and actions with them.
+    "rte_flow_action_(conntrack|modify_field|raw_encap|sample|set_meta|set_tag|vf|vxlan_encap)",
+    "rte_flow_item_(ah|e_tag|ecpri|geneve|gre_opt|gtp|icmp6_nd_ns|integrity)",
+    "rte_flow_item_(l2tpv2|mpls|nvgre|pfcp|pppoe|raw|tag|vxlan_gpe)",
+    "rte_flow_modify_conntrack",
     "rte_flow_query_(age|count)",
+    "rte_flow_update_age",
 ];
 
 /// Constants, mostly those that `bindings.h` works out.
 const CONSTANTS: &[&str] = &["BIND_.*", "RTE_MAX_ETHPORTS", "RTE_PKTMBUF_HEADROOM"];
 
 /// What Rust cannot say.
-const SHIMS: [&str; 4] = ["src/shim.c", "src/grace.c", "src/linux.c", "src/privileges.c"];
+const SHIMS: [&str; 5] =
+    ["src/shim.c", "src/flow.c", "src/grace.c", "src/linux.c", "src/privileges.c"];
 
 /// Types whose layout differs between DPDK versions or does not matter: pointers to them only.
 const OPAQUE: &[&str] =
@@ -141,9 +155,52 @@ fn compile_shim(cflags: &[String]) {
     cc::Build::new().files(SHIMS).flags(cflags).warnings(false).compile("dpdk_shim");
 }
 
+/// Notes the numbers that the installed DPDK has for items and actions of flow rules.
+#[derive(Debug, Default)]
+struct FlowNumbers {
+    items: Arc<Mutex<BTreeMap<String, i64>>>,
+    actions: Arc<Mutex<BTreeMap<String, i64>>>,
+}
+
+impl ParseCallbacks for FlowNumbers {
+    fn enum_variant_name(
+        &self,
+        _of: Option<&str>,
+        name: &str,
+        value: EnumVariantValue,
+    ) -> Option<String> {
+        let number = match value {
+            EnumVariantValue::Signed(number) => number,
+            EnumVariantValue::Unsigned(number) => i64::try_from(number).ok()?,
+            EnumVariantValue::Boolean(_) => return None,
+        };
+        let lists =
+            [("RTE_FLOW_ITEM_TYPE_", &self.items), ("RTE_FLOW_ACTION_TYPE_", &self.actions)];
+        for (prefix, list) in lists {
+            if let Some(rest) = name.strip_prefix(prefix) {
+                list.lock().expect("no panic before").insert(rest.to_owned(), number);
+            }
+        }
+        None
+    }
+}
+
+/// Writes the numbers as tables of Rust: newer releases of DPDK have more of them.
+fn write_numbers(items: &BTreeMap<String, i64>, actions: &BTreeMap<String, i64>, path: &Path) {
+    let table = |name: &str, numbers: &BTreeMap<String, i64>| {
+        let numbers: Vec<_> = numbers.iter().collect();
+        format!("pub(super) const {name}: &[(&str, u32)] = &{numbers:?};\n")
+    };
+    let text = table("ITEMS", items) + &table("ACTIONS", actions);
+    std::fs::write(path, text).expect("OUT_DIR is writable");
+}
+
 fn generate_bindings(cflags: &[String]) {
+    let numbers = FlowNumbers::default();
+    let (items, actions) = (Arc::clone(&numbers.items), Arc::clone(&numbers.actions));
     let mut builder = bindgen::builder()
         .header("src/bindings.h")
+        .parse_callbacks(Box::new(numbers))
         .clang_args(cflags)
         .rust_target(bindgen::RustTarget::stable(85, 0).expect("1.85 is known to bindgen"))
         .rust_edition(bindgen::RustEdition::Edition2024)
@@ -165,6 +222,8 @@ fn generate_bindings(cflags: &[String]) {
     }
     let out_dir = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     write_bindings(builder, &out_dir.join("bindings.rs"));
+    let [items, actions] = [items, actions].map(|list| list.lock().expect("no panic").clone());
+    write_numbers(&items, &actions, &out_dir.join("flow_numbers.rs"));
 }
 
 /// bindgen panics where libclang is missing; either failure becomes one message with the way out.

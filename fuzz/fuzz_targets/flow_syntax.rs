@@ -27,6 +27,16 @@ flow list 0 group 1
 flow isolate 0 true
 flow dump 0 rule 1
 flow aged 0 destroy
+flow create 0 user_id 7 ingress pattern raw relative is 0 search is 0 offset is -4 limit is 8 \
+pattern_hex spec 0a0b pattern_hex mask ffff / l2tpv2 type data_l length is 5 / conntrack is 1 / \
+arp_eth_ipv4 spa is 10.0.0.1 / meter color is red / end actions raw_encap index 4 / sample ratio 2 \
+index 1 / modify_field op set dst_type ipv4_src src_type value src_value 0a width 8 / indirect 3 / \
+end
+set vxlan-with-vlan ip-version ipv6 vni 4 udp-src 4 ip-src ::1 vlan-tci 34 eth-src 02:00:00:00:00:01
+set raw_encap 4 eth / ipv4 / udp dst is 4789 / vxlan vni is 2 / end_set
+set conntrack rply scale 7 sent_end 9
+flow indirect_action 0 create action_id 100 ingress action count / end
+show port fdir 0
 help ipv4
 ";
 
@@ -43,7 +53,7 @@ fn flow_command(line: &str) -> Option<String> {
         }
     }
     match parse(line, 2) {
-        Ok(Some(Command::Create { port, rule })) => {
+        Ok(Some(Command::Create { port, rule, .. })) => {
             Some(format!("flow create {port} {}", print_rule(&rule)))
         }
         Ok(_) => None,

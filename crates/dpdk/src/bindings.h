@@ -78,6 +78,9 @@ static const uint32_t BIND_FLAG_REMOVED = RTE_ETH_DEV_INTR_RMV;
 static const uint32_t BIND_LCORE_WAIT = WAIT;
 static const uint32_t BIND_RING_ONE_TO_ONE =
 	RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ;
+static const size_t BIND_MODIFY_FIELD_LEN = sizeof(struct rte_flow_action_modify_field);
+/* Before 23.03, the item for ARP is no packet header: addresses of IP are aligned. */
+static const bool BIND_ARP_IS_PADDED = RTE_VERSION < RTE_VERSION_NUM(23, 3, 0, 0);
 static const int BIND_SOCKET_ANY = SOCKET_ID_ANY;
 
 /* State of a Linux interface. */
@@ -90,6 +93,27 @@ struct shim_link {
 	bool up;
 	/* Speed in Mb/s; 0 if the driver does not know it. */
 	uint32_t speed;
+};
+
+/* A field of packets or a value beside them, for shim_modify_field. */
+struct shim_field {
+	uint32_t field;
+	uint8_t level;
+	uint8_t tag_index;
+	uint8_t type;
+	uint16_t class_id;
+	uint32_t offset;
+};
+
+/* struct rte_flow_action_modify_field of any DPDK. */
+struct shim_modify {
+	uint32_t operation;
+	struct shim_field dst;
+	struct shim_field src;
+	uint8_t value[16];
+	/* What a source of type `pointer` points to; NULL if the source is `value`, or a field. */
+	const uint8_t *pointer;
+	uint32_t width;
 };
 
 /* Offloads of a Linux interface that change frames. */
@@ -110,6 +134,7 @@ int shim_close_on_exec(void);
 int shim_block_driver_signals(void);
 int shim_offload(const char *interface, enum shim_offload offload, int wanted);
 int shim_hold_promiscuous(unsigned int if_index);
+void shim_modify_field(void *room, const struct shim_modify *modify);
 int shim_eal_init(int argc, char **argv, shim_write write);
 
 #endif

@@ -9,13 +9,17 @@
 
 mod action;
 mod error;
+mod indirect;
 mod item;
 mod lower;
+mod other;
 mod table;
 
 pub use action::{Action, HashFunction, RSS_TYPES, Rss};
 pub use error::{Cause, ErrorKind, FlowError};
-pub use item::{Item, ItemKind, Value};
+pub use indirect::IndirectAction;
+pub use item::{Item, ItemKind, LongValues, Value, bits_of, set_bits_of};
+pub use other::{ActionData, OtherAction, OtherActionKind, OtherItem};
 pub use table::{Done, QueueInfo, TableStep};
 pub(crate) use table::{RuleTables, no_queue};
 
@@ -50,6 +54,14 @@ pub struct Rule {
     pub pattern: Vec<Item>,
     /// Actions on the packets that match.
     pub actions: Vec<Action>,
+}
+
+impl Rule {
+    /// Checks whether this DPDK has all items and actions of the rule. A rule for which this fails
+    /// reaches no driver.
+    pub fn check(&self) -> Result<(), FlowError> {
+        RteRule::new(self).map(drop)
+    }
 }
 
 /// A rule that a port has accepted.
@@ -103,6 +115,15 @@ pub struct Count {
     pub bytes: Option<u64>,
 }
 
+impl Count {
+    fn of(count: &sys::rte_flow_query_count) -> Self {
+        Self {
+            hits: (count.hits_set() != 0).then_some(count.hits),
+            bytes: (count.bytes_set() != 0).then_some(count.bytes),
+        }
+    }
+}
+
 /// Age of a rule with an `age` action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
@@ -112,10 +133,20 @@ pub struct Age {
     pub idle_seconds: Option<u32>,
 }
 
+impl Age {
+    fn of(age: &sys::rte_flow_query_age) -> Self {
+        Self {
+            aged: age.aged() != 0,
+            idle_seconds: (age.sec_since_last_hit_valid() != 0).then(|| age.sec_since_last_hit()),
+        }
+    }
+}
+
 impl Port {
     /// Checks whether the port would accept `rule`, as far as its driver knows without creating it.
     pub fn flow_validate(&self, rule: &Rule) -> Result<(), FlowError> {
-        let lowered = RteRule::new(rule);
+        self.check_indirect(&rule.actions)?;
+        let lowered = RteRule::new(rule)?;
         let (attr, items, actions) = (lowered.attributes(), lowered.items(), lowered.actions());
         let ask = |error: *mut _| {
             // SAFETY: the port is open; the arrays end with END and outlive the call.
@@ -126,7 +157,8 @@ impl Port {
 
     /// Creates `rule`.
     pub fn flow_create(&mut self, rule: &Rule) -> Result<FlowRule, FlowError> {
-        let lowered = RteRule::new(rule);
+        self.check_indirect(&rule.actions)?;
+        let lowered = RteRule::new(rule)?;
         let (attr, items, actions) = (lowered.attributes(), lowered.items(), lowered.actions());
         let create = |error: *mut _| {
             // SAFETY: as in `flow_validate`.
@@ -184,10 +216,7 @@ impl Port {
         let action = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_COUNT;
         // SAFETY: it is the answer to this action.
         unsafe { self.query(rule, action, &mut count)? };
-        Ok(Count {
-            hits: (count.hits_set() != 0).then_some(count.hits),
-            bytes: (count.bytes_set() != 0).then_some(count.bytes),
-        })
+        Ok(Count::of(&count))
     }
 
     /// Returns the age of `rule`, which has an `age` action.
@@ -197,10 +226,7 @@ impl Port {
         let action = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_AGE;
         // SAFETY: it is the answer to this action.
         unsafe { self.query(rule, action, &mut age)? };
-        Ok(Age {
-            aged: age.aged() != 0,
-            idle_seconds: (age.sec_since_last_hit_valid() != 0).then(|| age.sec_since_last_hit()),
-        })
+        Ok(Age::of(&age))
     }
 
     /// Returns the RSS configuration of `rule`, which has an `rss` action.
@@ -348,7 +374,7 @@ mod tests {
     #[test]
     fn what_a_driver_says_is_reported_with_the_part_it_points_at() {
         let rule = Rule { pattern: vec![Item::any(ItemKind::Tcp)], ..Rule::default() };
-        let lowered = RteRule::new(&rule);
+        let lowered = RteRule::new(&rule).unwrap();
         let say = |error: *mut sys::rte_flow_error| {
             let cause = lowered.items().cast();
             let message = c"NULL TCP spec/mask".as_ptr();

@@ -5,12 +5,13 @@
 use crate::eal::is_pci;
 use crate::error::{Errno, PortError, Step};
 use crate::ethdev::{Ethdev, KeepAlive};
-use crate::flow::{self, FlowError, LiveRules, RuleTables};
+use crate::flow::{self, FlowError, IndirectAction, LiveRules, RuleTables};
 use crate::{
     Eal, Mempool, PortSpread, RxQueue, SymmetricRss, TxQueue, cause, length_errors, log, memif,
     parameters, probe, spread,
 };
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::ffi::CStr;
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,6 +22,8 @@ pub struct Port {
     pub(crate) open: Arc<Ethdev>,
     /// Flow rules of the port.
     pub(crate) rules: LiveRules,
+    /// Its indirect actions.
+    pub(crate) indirect: HashSet<IndirectAction>,
     /// Tables of rules by templates.
     pub(crate) tables: RuleTables,
     /// Requested size of the flow queue, in operations.
@@ -218,6 +221,7 @@ impl Port {
         Ok(Self {
             open,
             rules: LiveRules::new(),
+            indirect: HashSet::new(),
             tables: RuleTables::default(),
             flow_operations: 0,
             flow_queue: Err(flow::no_queue()),
@@ -322,6 +326,7 @@ impl Port {
         self.queues = [0; 2];
         self.stats_before = self.stats();
         self.rules = LiveRules::new();
+        self.indirect.clear();
         // The driver frees templates, tables and their rules.
         self.tables = RuleTables::default();
         self.flow_queue = Err(flow::no_queue());

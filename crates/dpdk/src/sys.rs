@@ -3,7 +3,7 @@
 //! interface of this crate is safe. No lint checks generated code, and not every member of a used
 //! type is used.
 #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]
-#![allow(non_camel_case_types, non_upper_case_globals, unreachable_pub)]
+#![allow(non_camel_case_types, non_snake_case, non_upper_case_globals, unreachable_pub)]
 #![allow(unknown_lints, unused)]
 
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));

@@ -2,7 +2,8 @@
 //! Flow rules on a port that has none, and on the software NIC where it was built.
 
 use dpdk::flow::{
-    Action, Attributes, Cause, Count, ErrorKind, Item, ItemKind, Rss, Rule, TableStep, Value,
+    Action, Attributes, Cause, Count, ErrorKind, Item, ItemKind, OtherActionKind, OtherItem, Rss,
+    Rule, TableStep, Value,
 };
 use dpdk::{Eal, Port, RxQueue, TxQueue};
 use testkit::host::twin_driver_or_skip;
@@ -81,11 +82,21 @@ fn refusals(port: &mut Port) {
         rule
     };
     let with_action = |action| Rule { actions: vec![Action::Mark(1), action], ..udp_from(1) };
+    let esp = OtherItem::all().find(|item| item.name() == "esp").unwrap();
+    let esp = Item { spec: Some(Value::new(&[0, 0, 0, 1])), ..Item::any(ItemKind::Other(esp)) };
+    let vf = OtherActionKind::all().find(|kind| kind.name() == "vf").unwrap();
     let far = Rss { queues: vec![0, 2], ..Rss::default() };
     for (rule, errno, kind, cause) in [
         (with_item(last), EINVAL, ErrorKind::ItemSpec, Cause::Item(1)),
-        (with_item(mask), EINVAL, ErrorKind::ItemSpec, Cause::Item(1)),
+        (with_item(mask.clone()), EINVAL, ErrorKind::ItemSpec, Cause::Item(1)),
         (with_item(Item::any(ItemKind::Meta)), ENOTSUP, ErrorKind::Item, Cause::Item(1)),
+        (with_item(esp), ENOTSUP, ErrorKind::Item, Cause::Item(1)),
+        (
+            with_action(Action::Other(Box::new(vf.zeroed()))),
+            ENOTSUP,
+            ErrorKind::Action,
+            Cause::Action(1),
+        ),
         (with_action(Action::Queue(2)), EINVAL, ErrorKind::ActionConf, Cause::Action(1)),
         (with_action(Action::Rss(far)), EINVAL, ErrorKind::ActionConf, Cause::Action(1)),
     ] {
@@ -95,6 +106,10 @@ fn refusals(port: &mut Port) {
         assert_eq!(port.flow_create(&rule).unwrap_err(), error);
     }
     let error = port.flow_create(&with_item(mask)).unwrap_err();
+    // The software NIC has no indirect actions.
+    let attributes = udp_from(1).attributes;
+    let none = port.flow_indirect_create(attributes, &Action::Count(0)).unwrap_err();
+    assert_eq!((none.errno, none.cause), (ENOSYS, None));
     assert!(error.of(Some(&udp_from(1))).contains(": item 2 (ipv4): "), "{error}");
 }
 

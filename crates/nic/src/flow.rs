@@ -10,18 +10,22 @@ mod complete;
 mod explain;
 mod fields;
 mod grammar;
+mod headers;
 mod help;
 mod print;
 mod reader;
 mod session;
+mod settings;
 
 pub use answer::Answer;
 pub use complete::{CompletionContext, complete};
-pub use grammar::{Command, parse};
+pub use grammar::{Command, RuleName, RuleOptions, Setting, parse};
 pub use help::help;
 pub use print::print_rule;
 pub use reader::SyntaxError;
 pub use session::{OpenPort, Session};
 
+#[cfg(test)]
+mod testpmd;
 #[cfg(test)]
 mod tests;

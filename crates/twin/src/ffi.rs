@@ -11,7 +11,7 @@ use crate::nic::{Nic, PortForwards, Verdict};
 use crate::pattern::{Attributes, HEADER_MAX, Item, ItemSpec, Proto};
 use crate::refusal::{Errno, Kind, Place, Refusal};
 use crate::rss::RssTypes;
-use crate::rule_check::Rule;
+use crate::rule_check::{Rule, refusal_of_unknown};
 use crate::rules::{Counted, Handle};
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::AtomicU64;
@@ -332,6 +332,7 @@ pub(crate) unsafe extern "C" fn twin_flow_validate(
 ) -> u64 {
     // SAFETY: by the contract above.
     let (nic, parts, call) = unsafe { (&*nic, (*rule).parts(), &mut *call) };
+    let parts = parts.map_err(|refusal| refusal_of_unknown(nic.read().personality(), refusal));
     call.answer(parts.and_then(|parts| nic.read().validate(parts.rule()).map(|()| 1)))
 }
 
@@ -349,6 +350,7 @@ pub(crate) unsafe extern "C" fn twin_flow_create(
     // SAFETY: by the contract above.
     let (nic, parts, call) = unsafe { (&*nic, (*rule).parts(), &mut *call) };
     let now_us = call.now_us;
+    let parts = parts.map_err(|refusal| refusal_of_unknown(nic.read().personality(), refusal));
     let result = parts.and_then(|parts| {
         let answer = nic.create(parts.rule(), now_us)?;
         call.wait_us = answer.wait_us;

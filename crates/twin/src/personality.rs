@@ -15,8 +15,8 @@ pub use builtin::{NAMES, builtin};
 pub(crate) use notation::Walk;
 pub use notation::{Step, Steps};
 pub use parts::{
-    ActionFacts, AgeFacts, AttributeFacts, Capacity, Check, CountFacts, Duplicate, Latency,
-    MarkFacts, OnStop, Operations, PortFacts, RefusalFacts, RssFacts, TableFacts,
+    ActionFacts, AgeFacts, AttributeFacts, Capacity, Check, CountFacts, Duplicate, FdirFacts,
+    Latency, MarkFacts, OnStop, Operations, PortFacts, RefusalFacts, RssFacts, TableFacts,
 };
 pub use patterns::INNER;
 pub use patterns::{
@@ -93,6 +93,9 @@ pub struct Personality {
     /// The table of rules.
     #[serde(skip_serializing_if = "is_default")]
     pub table: TableFacts,
+    /// What the driver says of its flow director, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fdir: Option<FdirFacts>,
     /// Times of calls.
     #[serde(skip_serializing_if = "is_default")]
     pub latency: Latency,

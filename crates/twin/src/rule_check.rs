@@ -215,6 +215,15 @@ pub(crate) fn refusal(
     facts.map_or(usual, |facts| facts.refusal(usual))
 }
 
+/// Returns the refusal of an item or action that no NIC of the model takes, in the NIC's words.
+pub(crate) fn refusal_of_unknown(personality: &Personality, usual: Refusal) -> Refusal {
+    let facts = match usual.kind {
+        Kind::Action => personality.actions.unknown.as_ref(),
+        _ => personality.pattern.unknown.as_ref(),
+    };
+    refusal(personality, facts, usual)
+}
+
 const NOT_IN_ROOT: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::Action, c"this action is not for group 0");
 const PARSER: Refusal = Refusal::new(Errno::EINVAL, Kind::Item, c"no parser takes the rule");
@@ -225,3 +234,23 @@ const TRANSFER: Refusal =
 const PRIORITY: Refusal =
     Refusal::new(Errno::ENOTSUP, Kind::AttrPriority, c"there is no such priority");
 const GROUP: Refusal = Refusal::new(Errno::ENOTSUP, Kind::AttrGroup, c"there is no such group");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An item that the model does not have is refused as the NIC refuses one that it does not
+    /// take.
+    #[test]
+    fn an_unknown_part_is_refused_in_the_words_of_the_nic() {
+        let said = |name: &str, kind| {
+            let usual = Refusal::new(Errno::ENOTSUP, kind, c"usual").at(Place::Item(2));
+            let refusal = refusal_of_unknown(&Personality::named(name).unwrap(), usual);
+            assert_eq!(refusal.place, Place::Item(2));
+            (refusal.errno, refusal.message.unwrap().to_str().unwrap())
+        };
+        assert_eq!(said("x710-17.02", Kind::Item), (Errno::EINVAL, "Unsupported pattern"));
+        assert_eq!(said("x710-17.02", Kind::Action), (Errno::EINVAL, "Invalid action."));
+        assert_eq!(said("ideal", Kind::Item), (Errno::ENOTSUP, "usual"));
+    }
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Defines actions on the packets that a flow rule matches.
 
+use super::OtherAction;
+
 /// One action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -31,6 +33,8 @@ pub enum Action {
     RepresentedPort(u16),
     /// Packets go to the port with this number itself.
     PortRepresentor(u16),
+    /// An action that only the flow shell uses.
+    Other(Box<OtherAction>),
 }
 
 impl Action {
@@ -50,6 +54,7 @@ impl Action {
             Action::PortId(_) => "port_id",
             Action::RepresentedPort(_) => "represented_port",
             Action::PortRepresentor(_) => "port_representor",
+            Action::Other(other) => other.kind.name(),
         }
     }
 }
@@ -95,7 +100,7 @@ impl HashFunction {
 }
 
 /// Bits of [`Rss::types`] with the names that DPDK's programs give them, groups last.
-pub const RSS_TYPES: [(&str, u64); 53] = [
+pub const RSS_TYPES: [(&str, u64); 54] = [
     ("ipv4", 1 << 2),
     ("ipv4-frag", 1 << 3),
     ("ipv4-tcp", 1 << 4),
@@ -130,6 +135,8 @@ pub const RSS_TYPES: [(&str, u64); 53] = [
     ("ipv4-chksum", 1 << 34),
     ("l4-chksum", 1 << 35),
     ("l2tpv2", 1 << 36),
+    // Since DPDK 23.11; drivers of earlier ones refuse it.
+    ("ipv6-flow-label", 1 << 37),
     ("l3-pre96", 1 << 52),
     ("l3-pre64", 1 << 53),
     ("l3-pre56", 1 << 54),

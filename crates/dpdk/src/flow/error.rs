@@ -108,6 +108,12 @@ impl FlowError {
         Self::ours(Self::ENOENT, ErrorKind::Handle, "the rule is gone, or of another port")
     }
 
+    /// Returns the error of this crate for an indirect action that does not exist.
+    pub(super) fn no_action() -> Self {
+        let message = "the indirect action is gone, or of another port";
+        Self::ours(Self::ENOENT, ErrorKind::Action, message)
+    }
+
     /// Error number for a rule or queue that does not exist.
     pub(super) const ENOENT: i32 = 2;
     /// Error number if something else must be destroyed first.
@@ -116,6 +122,8 @@ impl FlowError {
     pub(super) const EEXIST: i32 = 17;
     /// Error number for a rule that no table accepts.
     pub(super) const EINVAL: i32 = 22;
+    /// Error number for a rule that this DPDK cannot express.
+    pub(super) const ENOTSUP: i32 = 95;
 
     /// Returns an error of this crate, not of a driver.
     pub(super) fn ours(errno: i32, kind: ErrorKind, message: &str) -> Self {

@@ -5,6 +5,7 @@
 //! the header, such as `has_vlan`, are in one byte behind it. Numbers that are in no packet (mark,
 //! port) are big-endian too. So every field of every item is a range of bits.
 
+use super::OtherItem;
 use std::fmt;
 
 /// Kinds of items.
@@ -31,10 +32,12 @@ pub enum ItemKind {
     PortId,
     RepresentedPort,
     PortRepresentor,
+    /// An item that only the flow shell uses.
+    Other(OtherItem),
 }
 
 impl ItemKind {
-    /// Every kind.
+    /// Every kind but the others.
     pub const ALL: [ItemKind; 20] = [
         ItemKind::Void,
         ItemKind::Any,
@@ -81,6 +84,7 @@ impl ItemKind {
             ItemKind::PortId => "port_id",
             ItemKind::RepresentedPort => "represented_port",
             ItemKind::PortRepresentor => "port_representor",
+            ItemKind::Other(other) => other.name(),
         }
     }
 
@@ -99,7 +103,13 @@ impl ItemKind {
             ItemKind::Eth => 15,
             ItemKind::Ipv4 | ItemKind::Tcp => 20,
             ItemKind::Ipv6 => 41,
+            ItemKind::Other(other) => other.value_len(),
         }
+    }
+
+    /// Returns every kind, the others last.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(OtherItem::all().map(Self::Other))
     }
 }
 
@@ -134,9 +144,7 @@ impl Value {
     /// # Panics
     /// If the bits are not within the value, or more than 128.
     pub fn bits(&self, first: usize, width: usize) -> u128 {
-        assert!(width <= 128, "{width} bits are no number");
-        let bit = |number: usize| u128::from(self.0[number / 8] >> (7 - number % 8) & 1);
-        (first..first + width).fold(0, |bits, number| bits << 1 | bit(number))
+        bits_of(&self.0, first, width)
     }
 
     /// Sets `width` bits from bit `first` on to the lowest `width` bits of `bits`.
@@ -144,12 +152,31 @@ impl Value {
     /// # Panics
     /// As [`Value::bits`].
     pub fn set_bits(&mut self, first: usize, width: usize, bits: u128) {
-        assert!(width <= 128, "{width} bits are no number");
-        for (place, number) in (first..first + width).rev().enumerate() {
-            let mask = 0x80 >> (number % 8);
-            let byte = &mut self.0[number / 8];
-            *byte = if bits >> place & 1 == 1 { *byte | mask } else { *byte & !mask };
-        }
+        set_bits_of(&mut self.0, first, width, bits);
+    }
+}
+
+/// Returns the number in `width` bits of `bytes` from bit `first` on; bit 0 is the highest of the
+/// first byte.
+///
+/// # Panics
+/// If the bits are not within the bytes, or more than 128.
+pub fn bits_of(bytes: &[u8], first: usize, width: usize) -> u128 {
+    assert!(width <= 128, "{width} bits are no number");
+    let bit = |number: usize| u128::from(bytes[number / 8] >> (7 - number % 8) & 1);
+    (first..first + width).fold(0, |bits, number| bits << 1 | bit(number))
+}
+
+/// Sets `width` bits of `bytes` from bit `first` on to the lowest `width` bits of `bits`.
+///
+/// # Panics
+/// As [`bits_of`].
+pub fn set_bits_of(bytes: &mut [u8], first: usize, width: usize, bits: u128) {
+    assert!(width <= 128, "{width} bits are no number");
+    for (place, number) in (first..first + width).rev().enumerate() {
+        let mask = 0x80 >> (number % 8);
+        let byte = &mut bytes[number / 8];
+        *byte = if bits >> place & 1 == 1 { *byte | mask } else { *byte & !mask };
     }
 }
 
@@ -162,7 +189,7 @@ impl fmt::Debug for Value {
 
 /// One item of a pattern. `None` reaches the driver as a null pointer, which drivers treat
 /// differently from zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Item {
     /// The header.
     pub kind: ItemKind,
@@ -172,12 +199,26 @@ pub struct Item {
     pub last: Option<Value>,
     /// Bits that are compared.
     pub mask: Option<Value>,
+    /// Values of any length, of items that have them ([`OtherItem::pointer`]).
+    pub long: Option<Box<LongValues>>,
+}
+
+/// Bytes that spec, last and mask of an item point to, such as the pattern of `raw`. Without bytes,
+/// the pointer is null.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LongValues {
+    /// Bytes of the spec.
+    pub spec: Vec<u8>,
+    /// Bytes of the last.
+    pub last: Vec<u8>,
+    /// Bytes of the mask.
+    pub mask: Vec<u8>,
 }
 
 impl Item {
     /// Returns an item that matches the header with any values: no spec, no last, no mask.
     pub const fn any(kind: ItemKind) -> Self {
-        Self { kind, spec: None, last: None, mask: None }
+        Self { kind, spec: None, last: None, mask: None, long: None }
     }
 }
 
@@ -199,9 +240,8 @@ mod tests {
 
     #[test]
     fn no_kind_is_left_out() {
-        let names: std::collections::BTreeSet<_> =
-            ItemKind::ALL.iter().map(|kind| kind.name()).collect();
-        assert_eq!(names.len(), ItemKind::ALL.len());
-        assert!(ItemKind::ALL.iter().all(|kind| kind.value_len() <= Value::LEN));
+        let names: std::collections::BTreeSet<_> = ItemKind::all().map(ItemKind::name).collect();
+        assert_eq!(names.len(), ItemKind::all().count());
+        assert!(ItemKind::all().all(|kind| kind.value_len() <= Value::LEN));
     }
 }

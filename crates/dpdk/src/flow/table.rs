@@ -7,7 +7,7 @@
 //! Results are not verified. A result without a pending operation is ignored.
 
 use super::lower::RteRule;
-use super::{Action, ErrorKind, FlowError, ItemKind, Rule, call};
+use super::{Action, ErrorKind, FlowError, ItemKind, OtherActionKind, Rule, call};
 use crate::{Port, sys};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -97,7 +97,7 @@ enum State {
 struct Shape {
     /// Kind of each item, and whether it has spec, last and mask.
     items: Vec<(ItemKind, [bool; 3])>,
-    actions: Vec<Discriminant<Action>>,
+    actions: Vec<(Discriminant<Action>, Option<OtherActionKind>)>,
 }
 
 impl Shape {
@@ -106,7 +106,11 @@ impl Shape {
             let values = [item.spec, item.last, item.mask];
             (item.kind, values.map(|value| value.is_some()))
         });
-        Self { items: items.collect(), actions: rule.actions.iter().map(discriminant).collect() }
+        let kind = |action: &Action| match action {
+            Action::Other(other) => (discriminant(action), Some(other.kind)),
+            _ => (discriminant(action), None),
+        };
+        Self { items: items.collect(), actions: rule.actions.iter().map(kind).collect() }
     }
 }
 
@@ -207,7 +211,7 @@ impl Port {
         if self.tables.of_shape(&shape).is_some() {
             return Err((TableStep::Table, busy("the port has a table of such rules")));
         }
-        let lowered = RteRule::new(like);
+        let lowered = RteRule::new(like).map_err(|error| (TableStep::PatternTemplate, error))?;
         let pattern = self
             .pattern_template(like, &lowered)
             .map_err(|error| (TableStep::PatternTemplate, error))?;
@@ -333,7 +337,8 @@ impl Port {
             let message = "the port has no table of such rules";
             return Err(FlowError::ours(FlowError::EINVAL, ErrorKind::State, message));
         };
-        let lowered = RteRule::new(rule);
+        self.check_indirect(&rule.actions)?;
+        let lowered = RteRule::new(rule)?;
         let (items, actions, attr) = (lowered.items(), lowered.actions(), postponed());
         let tag = number as usize as *mut c_void;
         let enqueue = |error: *mut _| {

@@ -272,6 +272,94 @@ fn the_articles_commands_get_its_results() {
     assert!(err.contains("NULL IPv4 spec/mask") && !err.contains("would take"), "{err}");
 }
 
+/// Items and actions that the NIC does not have are refused in its words; those of another DPDK,
+/// and commands that the shell does not carry out, with the reason.
+#[test]
+fn words_of_testpmd_are_refused_with_reasons() {
+    if !has_twin() {
+        return;
+    }
+    let eth = "flow create 0 ingress pattern eth /";
+    let script = format!(
+        "{eth} ipv4 / esp spi is 1 / end actions queue index 3 / end\n\
+         {eth} ipv4 / end actions vf id 1 / queue index 0 / end\n\
+         set raw_encap 4 eth / ipv4 / udp dst is 4789 / vxlan vni is 2 / end_set\n\
+         {eth} end actions raw_encap index 4 / end\n\
+         {eth} end actions raw_encap index 5 / end\n\
+         {eth} phy_port index is 1 / end actions drop / end\n\
+         flow queue 0 create 0 template_table 0\n\
+         {eth} end actions indirect 3 / end\n\
+         flow indirect_action 0 create ingress action count / end\n",
+    );
+    let (status, _, err) = told(flow(&["net_twin0,wire=w", "--keep-going"], &script));
+    assert_eq!(status, Some(1));
+    for (line, reason) in [
+        (1, "error type 13 (specific pattern item): item 3 (esp): this item is not supported"),
+        (2, "error type 16 (specific action): action 1 (vf): this action is not supported"),
+        (4, "error type 16 (specific action): action 1 (raw_encap): this action is not supp"),
+        (5, "nothing was set for `raw_encap index 5`: see `help set`"),
+        (6, "error type 13 (specific pattern item): item 2 (phy_port): DPDK "),
+        (7, "not carried out by this shell: `flow queue`: the shell makes one rule at a time"),
+        (8, "there is no indirect action #3 on this port"),
+        (9, "error type 1 (cause unspecified): Function not implemented"),
+    ] {
+        assert!(err.contains(&format!("standard input:{line}: {reason}")), "{line}: {err}");
+    }
+    assert!(err.contains("DPDK had it up to 22.07"), "{err}");
+}
+
+/// The flow director is shown as testpmd of the article shows it, with the rules made here.
+#[test]
+fn ports_are_shown_as_by_testpmd() {
+    let show = "show port info 0\nshow port stats 0\nshow port fdir 0\n";
+    let (status, out, err) = told(flow(&["net_null0", "--keep-going"], show));
+    assert_eq!(status, Some(1));
+    for line in ["Infos for port 0", "Driver name: net_null", "MTU: 1500", "RX-packets: "] {
+        assert!(out.contains(line), "{line}: {out}");
+    }
+    let none = "this port has no flow director; `flow space 0` says what is known";
+    assert!(err.contains(none), "{err}");
+    if !has_twin() {
+        return;
+    }
+    let script = "flow create 0 ingress pattern ipv4 src is 10.0.0.1 dst is 10.0.0.2 / tcp src is \
+                  1 dst is 2 / end actions queue index 1 / mark id 1 / end\n\
+                  flow create 0 ingress pattern eth / end actions drop / end\n\
+                  flow destroy 0 rule 0\nshow port 0 fdir\n";
+    let port = "net_twin0,wire=w,personality=x710-17.02";
+    let (_, out, _) = told(flow(&[port, "--keep-going"], script));
+    for line in [
+        "\n  ######################## FDIR infos for port 0      ########################\n",
+        "  max_len:       16          payload_limit: 480\n",
+        "  guarant_space: 512         best_space:    7168\n",
+        "  add:           1           remove:        1\n",
+        "  f_add:         1           f_remove:      0\n",
+    ] {
+        assert!(out.contains(line), "{line}: {out}");
+    }
+}
+
+/// Characters that could change the terminal are printed as escapes.
+#[test]
+fn control_characters_are_not_printed() {
+    let lines = [
+        "help \u{1b}[31m",
+        "\u{1b}[31m",
+        "flow dump 0 all /nowhere/\u{1b}[31m",
+        "flow list \u{1b}",
+        "set \u{1b}[31m",
+        "show \u{1b}[31m",
+        "flow create 0 pattern raw pattern is \u{1b} / end actions end",
+        "flow \u{1b}",
+        "show port \u{1b}",
+    ];
+    let script = &lines.join("\n");
+    let (status, out, err) = told(flow(&["net_null0", "--keep-going"], script));
+    assert_eq!(status, Some(1));
+    assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{out}{err:?}");
+    assert!(err.contains(r#"no help for "\u{1b}[31m""#), "{err}");
+}
+
 #[test]
 fn personalities_are_listed_shown_and_played_from_a_file() {
     let run = |arguments: &[&str]| {

@@ -113,7 +113,7 @@ fn a_file_with_faults_is_refused_before_anything_is_written() {
 fn a_file_that_is_not_there_is_wrong_use() {
     let run = run(&["--config", "/nowhere/bump.toml", "-"], &datagrams(&[0]));
     assert_eq!((run.status, run.stdout.as_str()), (Some(2), ""));
-    let message = "/nowhere/bump.toml: cannot be read: No such file or directory";
+    let message = "millrace: /nowhere/bump.toml: cannot be read: No such file or directory";
     assert!(run.stderr.starts_with(message), "{}", run.stderr);
 }
 

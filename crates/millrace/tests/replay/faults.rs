@@ -121,7 +121,8 @@ fn corrupt_captures_say_what_is_wrong_and_where() {
     for (capture, message) in [
         (too_long, format!("packet 2 at byte {second_record}: corrupt: a packet of 4294967295")),
         (b"".to_vec(), "the file is empty".to_owned()),
-        (b"GIF89a".to_vec(), "not a capture: it starts with [47, 49, 46, 38]".to_owned()),
+        (b"GIF89a".to_vec(), "not a capture: it is text, and begins with \"GIF8\"".to_owned()),
+        (b"\x7fELF".to_vec(), "not a capture: it starts with [7f, 45, 4c, 46]".to_owned()),
         (with_word(4, 131), format!("packet 1 at byte {packet_block}: corrupt: a block length")),
         (with_word(4, 8), "corrupt: a block length of 8".to_owned()),
         (with_word(4, 1 << 31), "corrupt: a packet block of 2147483648 bytes".to_owned()),

@@ -35,7 +35,7 @@ fn closest(personality: &Personality, rule: &Rule, queues: u16) -> Rule {
     close.actions.retain(|action| *action != Action::Void);
     set_attributes(personality, &mut close);
     // Lists of headers have no items for ports.
-    let ports: Vec<_> = close.pattern.iter().filter(|item| is_port(item)).copied().collect();
+    let ports: Vec<_> = close.pattern.iter().filter(|item| is_port(item)).cloned().collect();
     close.pattern.retain(|item| !is_port(item));
     set_headers(personality, &mut close);
     let chain = chain_of(personality, &close);

@@ -95,6 +95,6 @@ fn action(action: &Action) -> Option<twin::Action> {
         Action::PortId(port) => twin::Action::PortId(port.map_or(0, |port| port as u16)),
         Action::RepresentedPort(port) => twin::Action::RepresentedPort(*port),
         Action::PortRepresentor(port) => twin::Action::PortRepresentor(Some(*port)),
-        Action::Void => return None,
+        Action::Void | Action::Other(_) => return None,
     })
 }

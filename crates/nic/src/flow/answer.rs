@@ -40,6 +40,15 @@ impl Answer {
     /// if any.
     pub(super) fn refused(rule: Option<&Rule>, error: &FlowError) -> Self {
         let explained = rule.map_or_else(|| in_words(error), |rule| explain(rule, error));
+        Self::of_error(rule, error, &explained)
+    }
+
+    /// Returns the answer about a rule that this DPDK cannot express: no NIC was asked.
+    pub(super) fn not_asked(rule: &Rule, error: &FlowError) -> Self {
+        Self::of_error(Some(rule), error, &["the NIC was not asked".to_owned()])
+    }
+
+    fn of_error(rule: Option<&Rule>, error: &FlowError, explained: &[String]) -> Self {
         let mut failures = vec![error.of(rule)];
         let logged = error.log.lines().iter().map(|line| format!("  the driver logged: {line}"));
         failures.extend(logged);

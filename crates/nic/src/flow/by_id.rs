@@ -2,7 +2,7 @@
 //! Converts the port numbers in rules from those of the shell to those of DPDK. They differ if
 //! devices have hidden ports or are on the PCI bus.
 
-use dpdk::flow::{Action, Item, ItemKind, Rule, Value};
+use dpdk::flow::{Action, ActionData, Item, ItemKind, Rule, Value};
 
 /// Returns `rule` with DPDK's port numbers: `ids[n]` in place of n. Numbers that are no port of the
 /// shell stay as they are.
@@ -17,17 +17,25 @@ pub(super) fn by_id(rule: &Rule, ids: &[u16]) -> Rule {
         let width = match item.kind {
             ItemKind::PortId => 32,
             ItemKind::RepresentedPort | ItemKind::PortRepresentor => 16,
-            _ => return *item,
+            _ => return item.clone(),
         };
         let [spec, last] =
             [item.spec, item.last].map(|given| given.map(|given| value(given, width)));
-        Item { spec, last, ..*item }
+        Item { spec, last, ..item.clone() }
     };
     let short = |number: u16| ids.get(usize::from(number)).copied().unwrap_or(number);
     let action = |action: &Action| match action {
         Action::PortId(number) => Action::PortId(number.map(id)),
         Action::RepresentedPort(number) => Action::RepresentedPort(short(*number)),
         Action::PortRepresentor(number) => Action::PortRepresentor(short(*number)),
+        Action::Other(other) => {
+            let mut other = other.clone();
+            if let ActionData::Actions(actions) = &other.data {
+                let rule = Rule { actions: actions.clone(), ..Rule::default() };
+                other.data = ActionData::Actions(by_id(&rule, ids).actions);
+            }
+            Action::Other(other)
+        }
         other => other.clone(),
     };
     Rule {

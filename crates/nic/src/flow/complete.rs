@@ -59,11 +59,18 @@ mod tests {
     #[test]
     fn each_place_offers_what_fits_there() {
         for (line, expected) in [
-            ("", &["flow", "help", "quit", "exit"][..]),
+            ("", &["flow", "set", "show", "help", "quit", "exit"][..]),
             ("flow c", &["create"]),
             ("flow create ", &["0", "1"]),
             ("flow create 0 in", &["ingress"]),
-            ("flow create 0 ingress pattern ipv6", &["ipv6", "ipv6_frag_ext"]),
+            (
+                "flow create 0 ingress pattern ipv6",
+                &["ipv6", "ipv6_frag_ext", "ipv6_ext", "ipv6_routing_ext"],
+            ),
+            ("flow create 0 pattern l2tpv2 type c", &["control"]),
+            ("flow create 0 pattern end actions of_push", &["of_push_vlan", "of_push_mpls"]),
+            ("show port f", &["fdir"]),
+            ("set vxlan ip-version ipv6 u", &["udp-src", "udp-dst"]),
             ("flow create 0 ingress pattern ipv4 s", &["src"]),
             ("flow create 0 ingress pattern ipv4 src ", &["is", "spec", "last", "mask", "prefix"]),
             ("flow create 0 ingress pattern ipv4 src is ", &[]),
@@ -76,15 +83,15 @@ mod tests {
             ("flow create 0 pattern end actions rss queues 0 ", &["end", "0", "1"]),
             ("flow destroy 0 rule ", &["0", "7"]),
             ("flow destroy 1 rule ", &["3"]),
-            ("flow destroy 1 rule 3 ", &["rule"]),
+            ("flow destroy 1 rule 3 ", &["rule", "user_id"]),
             ("flow destroy 9 rule ", &[]),
             ("flow query 0 7 ", &["count", "age", "rss"]),
             ("flow list 0 ", &["group"]),
             ("flow aged 0 d", &["destroy"]),
-            ("help ipv", &["ipv4", "ipv6", "ipv6_frag_ext"]),
+            ("help geneve", &["geneve", "geneve-opt"]),
             ("help nonsense ", &[]),
             ("flow nonsense 0 ", &[]),
-            ("# flow ", &["flow", "help", "quit", "exit"]),
+            ("# flow ", &["flow", "set", "show", "help", "quit", "exit"]),
         ] {
             assert_eq!(completions(line), expected, "{line}");
         }

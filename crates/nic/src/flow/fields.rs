@@ -2,7 +2,12 @@
 //! Lists the fields of each item: name, place and form. The names are those of testpmd, or of
 //! DPDK's header files where testpmd has none, so that every bit of an item has a name.
 
+mod actions;
+mod items;
+
+pub(super) use actions::{ActionField, FLOW_FIELDS, Keeps, action_fields, keeps};
 use dpdk::flow::ItemKind;
+pub(super) use items::{Variants, variants};
 
 /// How the value of a field is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +20,16 @@ pub(super) enum Form {
     Ipv4,
     /// An IPv6 address.
     Ipv6,
+    /// A number that may be negative.
+    Signed,
+    /// 0 or 1, or a word for it.
+    Truth,
+    /// One of these words: the value is its place.
+    Word(&'static [&'static str]),
+    /// Any bytes, written as a word of text.
+    Text,
+    /// Any bytes, in hexadecimal.
+    Hex,
 }
 
 impl Form {
@@ -25,6 +40,11 @@ impl Form {
             Form::Mac => "MAC",
             Form::Ipv4 => "IPV4",
             Form::Ipv6 => "IPV6",
+            Form::Signed => "INTEGER",
+            Form::Truth => "0|1",
+            Form::Word(_) => "WORD",
+            Form::Text => "TEXT",
+            Form::Hex => "HEX",
         }
     }
 }
@@ -35,9 +55,16 @@ pub(super) struct Field {
     pub(super) name: &'static str,
     /// First bit of the field in the item's value.
     pub(super) first: usize,
-    /// Number of bits.
+    /// Number of bits; 0 for bytes of any length.
     pub(super) width: usize,
     pub(super) form: Form,
+}
+
+impl Field {
+    /// True if the value is bytes of any length, beside the others.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self.form, Form::Text | Form::Hex)
+    }
 }
 
 /// Returns a number field of whole bytes.
@@ -47,6 +74,11 @@ const fn bytes(name: &'static str, first: usize, len: usize) -> Field {
 
 const fn bits(name: &'static str, first: usize, width: usize) -> Field {
     Field { name, first, width, form: Form::Number }
+}
+
+/// Returns a field in this form instead of a number.
+const fn in_form(form: Form, field: Field) -> Field {
+    Field { form, ..field }
 }
 
 const fn mac(name: &'static str, first: usize) -> Field {
@@ -137,8 +169,25 @@ const ICMP: &[Field] = &[
 
 const ICMP6: &[Field] = &[bytes("type", 0, 1), bytes("code", 1, 1), bytes("checksum", 2, 2)];
 
-const VXLAN: &[Field] =
-    &[bytes("flags", 0, 1), bytes("rsvd0", 1, 3), bytes("vni", 4, 3), bytes("last_rsvd", 7, 1)];
+const VXLAN: &[Field] = &[
+    bytes("flags", 0, 1),
+    bytes("rsvd0", 1, 3),
+    bytes("vni", 4, 3),
+    bytes("last_rsvd", 7, 1),
+    bits("flag_g", 0, 1),
+    bits("flag_ver", 2, 2),
+    bits("flag_i", 4, 1),
+    bits("flag_p", 5, 1),
+    bits("flag_b", 6, 1),
+    bits("flag_o", 7, 1),
+    bits("flag_d", 9, 1),
+    bits("flag_a", 12, 1),
+    bytes("group_policy_id", 2, 2),
+    bytes("protocol", 3, 1),
+    bytes("first_rsvd", 1, 1),
+    bytes("second_rsvd", 2, 1),
+    bytes("third_rsvd", 3, 1),
+];
 
 const GTPU: &[Field] = &[
     bytes("v_pt_rsv_flags", 0, 1),
@@ -150,9 +199,9 @@ const GTPU: &[Field] = &[
 const GRE: &[Field] = &[
     bytes("c_rsvd0_ver", 0, 2),
     bytes("protocol", 2, 2),
-    bits("c_bit", 0, 1),
-    bits("k_bit", 2, 1),
-    bits("s_bit", 3, 1),
+    in_form(Form::Truth, bits("c_bit", 0, 1)),
+    in_form(Form::Truth, bits("k_bit", 2, 1)),
+    in_form(Form::Truth, bits("s_bit", 3, 1)),
 ];
 
 /// Returns the fields of an item. The first fields cover the whole item, each bit once; fields that
@@ -178,13 +227,14 @@ pub(super) fn fields(kind: ItemKind) -> &'static [Field] {
         ItemKind::Mark | ItemKind::PortId => const { &[bytes("id", 0, 4)] },
         ItemKind::RepresentedPort => const { &[bytes("ethdev_port_id", 0, 2)] },
         ItemKind::PortRepresentor => const { &[bytes("port_id", 0, 2)] },
+        ItemKind::Other(other) => items::fields(other.name()),
     }
 }
 
 /// Returns the fields of [`fields`] that do not overlap.
 pub(super) fn whole(kind: ItemKind) -> &'static [Field] {
     let fields = fields(kind);
-    let overlap = fields.iter().position(|field| ["tci", "c_bit"].contains(&field.name));
+    let overlap = fields.iter().position(|field| ["tci", "c_bit", "flag_g"].contains(&field.name));
     &fields[..overlap.unwrap_or(fields.len())]
 }
 

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Parses commands: testpmd's `flow` syntax, for the items and actions that the shell knows.
+//! Parses commands: testpmd's syntax for flow rules, of DPDK 22.11 and 24.11.
 
-use super::fields::{Field, fields};
+mod actions;
+mod not_here;
+mod pattern;
+mod set;
+
 use super::reader::{Expected, Reader, SyntaxError};
-use dpdk::flow::{Action, Attributes, HashFunction, Item, ItemKind, RSS_TYPES, Rss, Rule, Value};
+pub(super) use actions::{ACTIONS, rss_types};
+use dpdk::flow::{Action, Attributes, ItemKind, OtherActionKind, Rule};
+pub(super) use pattern::prefix;
+pub use set::Setting;
+pub(super) use set::{DEFAULTS, SET_USAGES};
 
 /// One line of the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +22,8 @@ pub enum Command {
         port: u16,
         /// The rule to check.
         rule: Rule,
+        /// What else the line says of it.
+        options: RuleOptions,
     },
     /// Make a rule.
     Create {
@@ -21,13 +31,15 @@ pub enum Command {
         port: u16,
         /// The rule to make.
         rule: Rule,
+        /// What else the line says of it.
+        options: RuleOptions,
     },
     /// Remove rules.
     Destroy {
         /// Number of the port.
         port: u16,
-        /// Numbers of the rules.
-        rules: Vec<u32>,
+        /// The rules.
+        rules: Vec<RuleName>,
     },
     /// Remove all rules of a port.
     Flush {
@@ -38,8 +50,8 @@ pub enum Command {
     Query {
         /// Number of the port.
         port: u16,
-        /// Number of the rule.
-        rule: u32,
+        /// The rule.
+        rule: RuleName,
         /// The property to query.
         query: Query,
     },
@@ -62,7 +74,9 @@ pub enum Command {
         /// Number of the port.
         port: u16,
         /// Only this rule.
-        rule: Option<u32>,
+        rule: Option<RuleName>,
+        /// The file to write to, instead of the terminal.
+        file: Option<String>,
     },
     /// List the rules whose timeout is over.
     Aged {
@@ -76,10 +90,56 @@ pub enum Command {
         /// Number of the port.
         port: u16,
     },
+    /// Print the port's resources for rules by templates.
+    Info {
+        /// Number of the port.
+        port: u16,
+    },
+    /// Do something with actions that rules share.
+    Indirect {
+        /// Number of the port.
+        port: u16,
+        /// What to do.
+        what: Indirect,
+    },
+    /// Keep data that actions refer to.
+    Set(Setting),
+    /// Print something about a port.
+    Show {
+        /// What to print.
+        what: Show,
+        /// Number of the port; all ports if there is none.
+        port: Option<u16>,
+    },
+    /// A command of testpmd that this shell does not carry out, and the reason.
+    NotHere {
+        /// First words of the command.
+        name: String,
+        /// Why not, and what to use instead.
+        reason: &'static str,
+    },
     /// Explain the commands, or the one with this name.
     Help(Option<String>),
     /// Leave the shell.
     Quit,
+}
+
+/// What a line says of a rule that is not part of it for the NIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleOptions {
+    /// The user's own number for the rule.
+    pub user_id: Option<u64>,
+    /// The tunnel that the rule belongs to.
+    pub tunnel: Option<u32>,
+}
+
+/// How a command names a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleName {
+    /// By the shell's number.
+    Number(u64),
+    /// By the number that the user gave it.
+    UserId(u64),
 }
 
 /// Properties of a rule that can be queried.
@@ -88,6 +148,29 @@ pub enum Query {
     Count,
     Age,
     Rss,
+    /// An action that has nothing to query.
+    Other(&'static str),
+}
+
+/// What to do with an indirect action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Indirect {
+    /// Create it.
+    Create { id: Option<u32>, attributes: Attributes, action: Action },
+    /// Change it for all rules that have it.
+    Update { id: u32, action: Action },
+    /// Destroy some.
+    Destroy { ids: Vec<u32> },
+    /// Print its counters or age.
+    Query { id: u32 },
+}
+
+/// What `show port` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    Info,
+    Stats,
+    Fdir,
 }
 
 /// Names of values for which completion offers existing ports, rules and queues.
@@ -96,7 +179,7 @@ pub(super) const RULE: &str = "RULE";
 pub(super) const QUEUE: &str = "QUEUE";
 
 /// The commands of `flow`, each with its usage.
-pub(super) const COMMANDS: [(&str, &str); 10] = [
+pub(super) const COMMANDS: [(&str, &str); 12] = [
     (
         "validate",
         "flow validate PORT [ATTRIBUTE]... pattern ITEM / ... / end actions ACTION / ... / end",
@@ -105,14 +188,20 @@ pub(super) const COMMANDS: [(&str, &str); 10] = [
         "create",
         "flow create PORT [ATTRIBUTE]... pattern ITEM / ... / end actions ACTION / ... / end",
     ),
-    ("destroy", "flow destroy PORT rule RULE [rule RULE]..."),
+    ("destroy", "flow destroy PORT rule RULE [rule RULE]... [user_id]"),
     ("flush", "flow flush PORT"),
-    ("query", "flow query PORT RULE count|age|rss"),
+    ("query", "flow query PORT RULE count|age|rss [user_id]"),
     ("list", "flow list PORT [group GROUP]..."),
     ("isolate", "flow isolate PORT 0|1"),
-    ("dump", "flow dump PORT all|rule RULE"),
+    ("dump", "flow dump PORT all|rule RULE [FILE]"),
     ("aged", "flow aged PORT [destroy]"),
     ("space", "flow space PORT"),
+    ("info", "flow info PORT"),
+    (
+        "indirect_action",
+        "flow indirect_action PORT create [action_id ID] [ingress|egress|transfer]... \
+         action ACTION / end | update ID action ACTION / end | destroy action_id ID... | query ID",
+    ),
 ];
 
 /// Parses a line; returns `None` if it is empty. `queues` is the number of receive queues that an
@@ -139,48 +228,66 @@ pub(super) fn expected_after(line: &str) -> Vec<Expected> {
 fn command(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {
     let command = if reader.take("flow") {
         flow(reader, queues)?
+    } else if reader.take("set") {
+        set::set(reader, queues)?
+    } else if reader.take("show") {
+        show(reader)?
     } else if reader.take("help") {
         let known = reader.take_one(help_words().map(|word| (word, word)));
         Command::Help(known.or_else(|| reader.any()).map(str::to_owned))
     } else if reader.take("quit") || reader.take("exit") {
         Command::Quit
     } else {
-        return Err(reader.unexpected());
+        not_here::other(reader).ok_or_else(|| reader.unexpected())?
     };
     reader.end()?;
     Ok(command)
 }
 
 /// Returns the words that `help` explains.
-fn help_words() -> impl Iterator<Item = &'static str> {
-    let commands = COMMANDS.iter().map(|(name, _)| *name);
-    let items = ItemKind::ALL.iter().map(|kind| kind.name());
+pub(super) fn help_words() -> impl Iterator<Item = &'static str> {
+    let commands = COMMANDS.iter().map(|(name, _)| *name).chain(["set", "show"]);
+    let items = ItemKind::all().map(ItemKind::name);
     commands.chain(items).chain(action_words())
 }
 
 /// Returns the names of all actions.
 pub(super) fn action_words() -> impl Iterator<Item = &'static str> {
-    ACTIONS.iter().map(|action| action.name).chain(["port_id", "rss"])
+    let others = OtherActionKind::all().map(OtherActionKind::name);
+    ACTIONS.iter().map(|action| action.name).chain(["port_id", "rss"]).chain(others)
 }
 
 fn flow(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {
-    let Some(name) = reader.take_one(COMMANDS.map(|(name, _)| (name, name))) else {
-        return Err(reader.unexpected());
+    let shared = ("shared_action", "indirect_action");
+    let names = COMMANDS.iter().map(|(name, _)| (*name, *name)).chain([shared]);
+    let Some(name) = reader.take_one(names) else {
+        return not_here::flow(reader).ok_or_else(|| reader.unexpected());
     };
     let port = reader.fitting(PORT)?;
     Ok(match name {
-        "validate" => Command::Validate { port, rule: rule(reader, queues)? },
-        "create" => Command::Create { port, rule: rule(reader, queues)? },
+        "validate" => {
+            let (rule, options) = rule(reader, queues)?;
+            Command::Validate { port, rule, options }
+        }
+        "create" => {
+            let (rule, options) = rule(reader, queues)?;
+            Command::Create { port, rule, options }
+        }
         "destroy" => {
             reader.need("rule")?;
             let mut rules = vec![reader.fitting(RULE)?];
             while reader.take("rule") {
                 rules.push(reader.fitting(RULE)?);
             }
-            Command::Destroy { port, rules }
+            let name = rule_name(reader);
+            Command::Destroy { port, rules: rules.into_iter().map(name).collect() }
         }
         "flush" => Command::Flush { port },
-        "query" => Command::Query { port, rule: reader.fitting(RULE)?, query: query(reader)? },
+        "query" => {
+            let rule = reader.fitting(RULE)?;
+            let query = query(reader)?;
+            Command::Query { port, rule: rule_name(reader)(rule), query }
+        }
         "list" => {
             let mut groups = Vec::new();
             while reader.take("group") {
@@ -188,35 +295,105 @@ fn flow(reader: &mut Reader<'_>, queues: u16) -> Result<Command, SyntaxError> {
             }
             Command::List { port, groups }
         }
-        "isolate" => Command::Isolate { port, isolate: truth(reader)? },
-        "dump" => {
-            let all = reader.take("all");
-            let rule = if all { None } else { Some(one_rule(reader)?) };
-            Command::Dump { port, rule }
-        }
+        "isolate" => Command::Isolate { port, isolate: reader.truth()? },
+        "dump" => dump(reader, port)?,
         "space" => Command::Space { port },
+        "info" => Command::Info { port },
+        "indirect_action" => indirect(reader, port, queues)?,
         _ => Command::Aged { port, destroy: reader.take("destroy") },
     })
 }
 
+/// Reads `user_id`, if it is there; returns how the numbers before it name rules.
+fn rule_name(reader: &mut Reader<'_>) -> fn(u64) -> RuleName {
+    if reader.take("user_id") { RuleName::UserId } else { RuleName::Number }
+}
+
+fn dump(reader: &mut Reader<'_>, port: u16) -> Result<Command, SyntaxError> {
+    let name = rule_name(reader);
+    let rule = match reader.take("all") {
+        true => None,
+        false => {
+            reader.need("rule")?;
+            Some(name(reader.fitting(RULE)?))
+        }
+    };
+    let file = (!reader.is_at_end()).then(|| reader.word_for("FILE")).transpose()?;
+    Ok(Command::Dump { port, rule, file })
+}
+
 fn query(reader: &mut Reader<'_>) -> Result<Query, SyntaxError> {
     let kinds = [("count", Query::Count), ("age", Query::Age), ("rss", Query::Rss)];
-    reader.take_one(kinds).ok_or_else(|| reader.unexpected())
+    if let Some(query) = reader.take_one(kinds) {
+        return Ok(query);
+    }
+    let others = action_words().map(|name| (name, Query::Other(name)));
+    reader.take_one_of_hidden(others).ok_or_else(|| reader.unexpected())
 }
 
-fn truth(reader: &mut Reader<'_>) -> Result<bool, SyntaxError> {
-    let words = [("0", false), ("1", true), ("false", false), ("true", true)];
-    let more = [("off", false), ("on", true), ("no", false), ("yes", true)];
-    reader.take_one(words.into_iter().chain(more)).ok_or_else(|| reader.unexpected())
+fn indirect(reader: &mut Reader<'_>, port: u16, queues: u16) -> Result<Command, SyntaxError> {
+    let words = ["create", "update", "destroy", "query"].map(|word| (word, word));
+    let what = match reader.take_one(words) {
+        Some("create") => return create_indirect(reader, port, queues),
+        Some("update") => {
+            let id = reader.fitting(ACTION_ID)?;
+            reader.need("action")?;
+            Indirect::Update { id, action: one_action(reader, queues)? }
+        }
+        Some("destroy") => {
+            reader.need("action_id")?;
+            let mut ids = vec![reader.fitting(ACTION_ID)?];
+            while reader.take("action_id") {
+                ids.push(reader.fitting(ACTION_ID)?);
+            }
+            Indirect::Destroy { ids }
+        }
+        Some(_) => Indirect::Query { id: reader.fitting(ACTION_ID)? },
+        None => return not_here::indirect(reader).ok_or_else(|| reader.unexpected()),
+    };
+    Ok(Command::Indirect { port, what })
 }
 
-fn one_rule(reader: &mut Reader<'_>) -> Result<u32, SyntaxError> {
-    reader.need("rule")?;
-    reader.fitting(RULE)
+const ACTION_ID: &str = "ACTION_ID";
+
+fn create_indirect(
+    reader: &mut Reader<'_>,
+    port: u16,
+    queues: u16,
+) -> Result<Command, SyntaxError> {
+    let (mut id, mut attributes) = (None, Attributes::default());
+    loop {
+        if reader.take("action_id") {
+            id = Some(reader.fitting(ACTION_ID)?);
+        } else if reader.take("ingress") {
+            attributes.ingress = true;
+        } else if reader.take("egress") {
+            attributes.egress = true;
+        } else if reader.take("transfer") {
+            attributes.transfer = true;
+        } else if let Some(not_here) = not_here::indirect(reader) {
+            return Ok(not_here);
+        } else {
+            break reader.need("action")?;
+        }
+    }
+    let action = one_action(reader, queues)?;
+    Ok(Command::Indirect { port, what: Indirect::Create { id, attributes, action } })
 }
 
-fn rule(reader: &mut Reader<'_>, queues: u16) -> Result<Rule, SyntaxError> {
-    let mut rule = Rule::default();
+/// Reads one action and the `end` behind it.
+fn one_action(reader: &mut Reader<'_>, queues: u16) -> Result<Action, SyntaxError> {
+    match actions::action(reader, queues)? {
+        Some(action) => {
+            reader.need("end")?;
+            Ok(action)
+        }
+        None => Err(reader.unexpected()),
+    }
+}
+
+fn rule(reader: &mut Reader<'_>, queues: u16) -> Result<(Rule, RuleOptions), SyntaxError> {
+    let (mut rule, mut options) = (Rule::default(), RuleOptions::default());
     let Attributes { group, priority, ingress, egress, transfer } = &mut rule.attributes;
     loop {
         if reader.take("group") {
@@ -229,199 +406,35 @@ fn rule(reader: &mut Reader<'_>, queues: u16) -> Result<Rule, SyntaxError> {
             *egress = true;
         } else if reader.take("transfer") {
             *transfer = true;
+        } else if reader.take("tunnel_set") || reader.take("tunnel_match") {
+            options.tunnel = Some(reader.fitting("TUNNEL")?);
+        } else if reader.take("user_id") {
+            options.user_id = Some(reader.fitting("NUMBER")?);
         } else {
             break reader.need("pattern")?;
         }
     }
-    while let Some(item) = item(reader)? {
-        rule.pattern.push(item);
-    }
+    rule.pattern = pattern::items(reader, "end")?;
     reader.need("actions")?;
-    while let Some(action) = action(reader, queues)? {
-        rule.actions.push(action);
+    rule.actions = actions::actions(reader, queues)?;
+    Ok((rule, options))
+}
+
+/// Reads what follows `show`.
+fn show(reader: &mut Reader<'_>) -> Result<Command, SyntaxError> {
+    if !reader.take("port") {
+        return not_here::show(reader).ok_or_else(|| reader.unexpected());
     }
-    Ok(rule)
-}
-
-/// Reads an item and the `/` behind it; returns `None` at the `end`.
-fn item(reader: &mut Reader<'_>) -> Result<Option<Item>, SyntaxError> {
-    let Some(kind) = reader.take_one(ItemKind::ALL.map(|kind| (kind.name(), kind))) else {
-        return reader.need("end").map(|()| None);
-    };
-    let mut item = Item::any(kind);
-    while !reader.take("/") {
-        let Some(field) = reader.take_one(fields(kind).iter().map(|field| (field.name, field)))
-        else {
-            return Err(reader.unexpected());
-        };
-        constrain(reader, field, &mut item)?;
+    let kinds = [("info", Show::Info), ("stats", Show::Stats), ("fdir", Show::Fdir)];
+    if let Some(what) = reader.take_one(kinds) {
+        let port = (!reader.take("all")).then(|| reader.fitting(PORT)).transpose()?;
+        return Ok(Command::Show { what, port });
     }
-    Ok(Some(item))
-}
-
-/// Reads what follows the name of a field. `is` is a spec with a mask of ones.
-fn constrain(reader: &mut Reader<'_>, field: &Field, item: &mut Item) -> Result<(), SyntaxError> {
-    let set = |value: &mut Option<Value>, bits| {
-        value.get_or_insert(Value::ZERO).set_bits(field.first, field.width, bits);
-    };
-    if reader.take("is") {
-        set(&mut item.spec, reader.formed(field.form, field.width)?);
-        set(&mut item.mask, u128::MAX);
-    } else if reader.take("spec") {
-        set(&mut item.spec, reader.formed(field.form, field.width)?);
-    } else if reader.take("last") {
-        set(&mut item.last, reader.formed(field.form, field.width)?);
-    } else if reader.take("mask") {
-        set(&mut item.mask, reader.formed(field.form, field.width)?);
-    } else if reader.take("prefix") {
-        let ones = reader.number("BITS", field.width as u128)? as usize;
-        set(&mut item.mask, prefix(ones, field.width));
-    } else {
-        return Err(reader.unexpected());
-    }
-    Ok(())
-}
-
-/// Returns a mask of `width` bits that begins with `ones` ones.
-pub(super) fn prefix(ones: usize, width: usize) -> u128 {
-    let zeros = width - ones;
-    if ones == 0 { 0 } else { u128::MAX >> (128 - ones) << zeros }
-}
-
-/// An action with at most one number.
-pub(super) struct Simple {
-    pub(super) name: &'static str,
-    /// The number: its name, the name of its values, and its width in bits.
-    pub(super) number: Option<(&'static str, &'static str, usize)>,
-    make: fn(u32) -> Action,
-}
-
-const fn bare(name: &'static str, make: fn(u32) -> Action) -> Simple {
-    Simple { name, number: None, make }
-}
-
-/// All actions except `port_id` and `rss`. A number that is not given is 0.
-pub(super) const ACTIONS: [Simple; 11] = [
-    bare("void", |_| Action::Void),
-    Simple { name: "mark", number: Some(("id", "NUMBER", 32)), make: Action::Mark },
-    bare("flag", |_| Action::Flag),
-    Simple {
-        name: "queue",
-        number: Some(("index", QUEUE, 16)),
-        make: |index| Action::Queue(index as u16),
-    },
-    bare("drop", |_| Action::Drop),
-    Simple { name: "count", number: Some(("identifier", "NUMBER", 32)), make: Action::Count },
-    Simple { name: "age", number: Some(("timeout", "SECONDS", 24)), make: Action::Age },
-    bare("passthru", |_| Action::Passthru),
-    Simple { name: "jump", number: Some(("group", "GROUP", 32)), make: Action::Jump },
-    Simple {
-        name: "represented_port",
-        number: Some(("ethdev_port_id", PORT, 16)),
-        make: |port| Action::RepresentedPort(port as u16),
-    },
-    Simple {
-        name: "port_representor",
-        number: Some(("port_id", PORT, 16)),
-        make: |port| Action::PortRepresentor(port as u16),
-    },
-];
-
-/// Reads an action and the `/` behind it; returns `None` at the `end`.
-fn action(reader: &mut Reader<'_>, queues: u16) -> Result<Option<Action>, SyntaxError> {
-    if let Some(action) = reader.take_one(ACTIONS.iter().map(|action| (action.name, action))) {
-        let mut value = 0;
-        while !reader.take("/") {
-            let (name, noun, bits) = action.number.unwrap_or(("/", "", 0));
-            reader.need(name)?;
-            value = reader.number(noun, (1 << bits) - 1)? as u32;
-        }
-        return Ok(Some((action.make)(value)));
-    }
-    if reader.take("port_id") {
-        return port_id(reader).map(Some);
-    }
-    if reader.take("rss") {
-        return rss(reader, queues).map(|rss| Some(Action::Rss(rss)));
-    }
-    reader.need("end").map(|()| None)
-}
-
-/// Reads what follows the name of `port_id`: a port, or `original` for the port of the rule.
-fn port_id(reader: &mut Reader<'_>) -> Result<Action, SyntaxError> {
-    let (mut id, mut is_original) = (0, false);
-    while !reader.take("/") {
-        if reader.take("original") {
-            is_original = truth(reader)?;
-        } else {
-            reader.need("id")?;
-            id = reader.fitting(PORT)?;
+    if reader.is_number(PORT) {
+        let port = Some(reader.fitting(PORT)?);
+        if let Some(what) = reader.take_one(kinds) {
+            return Ok(Command::Show { what, port });
         }
     }
-    Ok(Action::PortId((!is_original).then_some(id)))
-}
-
-/// The types of an `rss` that names none: it hashes addresses.
-const DEFAULT_RSS_TYPES: &str = "ip";
-
-/// Returns names and bits of all types; `none` has no bit.
-pub(super) fn rss_types() -> impl Iterator<Item = (&'static str, u64)> {
-    RSS_TYPES.into_iter().chain([("none", 0)])
-}
-
-/// Bytes of the longest key that testpmd accepts (`RSS_HASH_KEY_LENGTH`).
-const RSS_KEY_MAX: u128 = 64;
-
-fn rss(reader: &mut Reader<'_>, queues: u16) -> Result<Rss, SyntaxError> {
-    let default_types = rss_types().find(|(name, _)| *name == DEFAULT_RSS_TYPES);
-    let mut rss = Rss {
-        types: default_types.map_or(0, |(_, bits)| bits),
-        queues: (0..queues).collect(),
-        ..Rss::default()
-    };
-    while !reader.take("/") {
-        if reader.take("func") {
-            let functions = HashFunction::ALL.map(|(function, name)| (name, function));
-            rss.func = reader.take_one(functions).ok_or_else(|| reader.unexpected())?;
-        } else if reader.take("level") {
-            rss.level = reader.fitting("LEVEL")?;
-        } else if reader.take("types") {
-            rss.types = types(reader)?;
-        } else if reader.take("key") {
-            (rss.key, rss.null_key_len) = (reader.hex("HEX")?, 0);
-        } else if reader.take("key_len") {
-            set_key_len(&mut rss, reader.number("BYTES", RSS_KEY_MAX)? as u32);
-        } else if reader.take("queues") {
-            rss.queues.clear();
-            while !reader.take("end") {
-                rss.queues.push(reader.fitting(QUEUE)?);
-            }
-        } else {
-            return Err(reader.unexpected());
-        }
-    }
-    Ok(rss)
-}
-
-/// Sets the length of the key as testpmd does: a given key is cut or filled with zeros; without a
-/// key, only the length is set.
-fn set_key_len(rss: &mut Rss, len: u32) {
-    if rss.key.is_empty() {
-        rss.null_key_len = len;
-    } else {
-        rss.key.resize(len as usize, 0);
-    }
-}
-
-/// Reads the types up to the `end`; types without a name are given as a number.
-fn types(reader: &mut Reader<'_>) -> Result<u64, SyntaxError> {
-    let mut types = 0;
-    while !reader.take("end") {
-        types |= match reader.take_one(rss_types()) {
-            Some(bits) => bits,
-            None if reader.is_number("BITS") => reader.fitting("BITS")?,
-            None => return Err(reader.unexpected()),
-        };
-    }
-    Ok(types)
+    not_here::show(reader).ok_or_else(|| reader.unexpected())
 }

@@ -101,6 +101,17 @@ impl<'a> Reader<'a> {
         choices.into_iter().find_map(|(text, value)| self.take(text).then_some(value))
     }
 
+    /// As [`Reader::take_one`], without offering the choices in errors and completion.
+    pub(super) fn take_one_of_hidden<T>(
+        &mut self,
+        choices: impl IntoIterator<Item = (&'static str, T)>,
+    ) -> Option<T> {
+        let word = self.word()?;
+        let (_, value) = choices.into_iter().find(|(text, _)| *text == word)?;
+        self.pass();
+        Some(value)
+    }
+
     /// Fails unless the word is `text`.
     pub(super) fn need(&mut self, text: &'static str) -> Result<(), SyntaxError> {
         if self.take(text) { Ok(()) } else { Err(self.unexpected()) }
@@ -161,6 +172,47 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Reads at most `max` bytes of a hexadecimal string.
+    pub(super) fn short_hex(
+        &mut self,
+        noun: &'static str,
+        max: usize,
+    ) -> Result<Vec<u8>, SyntaxError> {
+        let digits = self.word().map_or(0, |word| word.trim_start_matches("0x").len());
+        if digits > 2 * max {
+            self.expect(Expected::Value(noun));
+            return Err(self.fail(format!("{} digits are more than {}", digits, 2 * max)));
+        }
+        self.hex(noun)
+    }
+
+    /// Reads the bytes of a field of any length.
+    pub(super) fn long(&mut self, form: Form) -> Result<Vec<u8>, SyntaxError> {
+        let bytes = match form {
+            Form::Hex => self.hex(form.noun())?,
+            _ => self.value(form.noun(), |word| Ok(word.as_bytes().to_vec()))?,
+        };
+        Ok(bytes)
+    }
+
+    /// Reads a word for true or false.
+    pub(super) fn truth(&mut self) -> Result<bool, SyntaxError> {
+        let words = [("0", false), ("1", true), ("false", false), ("true", true)];
+        let more = [("off", false), ("on", true), ("no", false), ("yes", true)];
+        self.take_one(words.into_iter().chain(more)).ok_or_else(|| self.unexpected())
+    }
+
+    /// Reads a word of any kind; `noun` is its name in errors.
+    pub(super) fn word_for(&mut self, noun: &'static str) -> Result<String, SyntaxError> {
+        self.value(noun, |word| Ok(word.to_owned()))
+    }
+
+    /// Takes all words that are left.
+    pub(super) fn rest(&mut self) {
+        self.at = self.words.len();
+        self.expected.clear();
+    }
+
     /// Reads any word.
     pub(super) fn any(&mut self) -> Option<&'a str> {
         let word = self.word()?;
@@ -172,6 +224,24 @@ impl<'a> Reader<'a> {
     pub(super) fn formed(&mut self, form: Form, width: usize) -> Result<u128, SyntaxError> {
         match form {
             Form::Number => self.number(form.noun(), u128::MAX >> (128 - width)),
+            Form::Truth => self.truth().map(u128::from),
+            Form::Word(words) => match self.take_one(words.iter().copied().zip(0u128..)) {
+                Some(place) => Ok(place),
+                None if self.is_number("NUMBER") => {
+                    self.number("NUMBER", u128::MAX >> (128 - width))
+                }
+                None => Err(self.unexpected()),
+            },
+            Form::Signed => self.value(form.noun(), |word| {
+                let digits = word.strip_prefix('-').unwrap_or(word);
+                let number = parse_number(digits)?;
+                match number < 1 << (width - 1) {
+                    true if digits == word => Ok(number),
+                    true => Ok(number.wrapping_neg() & u128::MAX >> (128 - width)),
+                    false => Err(format!("{word:?} does not fit into {width} bits with a sign")),
+                }
+            }),
+            Form::Text | Form::Hex => unreachable!("bytes of any length are no number"),
             Form::Mac => self.value(form.noun(), parse_mac),
             Form::Ipv4 => self.value(form.noun(), |word| {
                 let address: Option<Ipv4Addr> = word.parse().ok();
@@ -261,6 +331,9 @@ pub(super) fn nearest(word: &str, expected: &[Expected]) -> Option<&'static str>
     (best.0 > 0.7).then_some(best.1)
 }
 
+/// Number of words that a message about a wrong word names.
+const EXPECTED_MAX: usize = 24;
+
 impl SyntaxError {
     /// Returns the column at which [`SyntaxError::place`] begins, from 1.
     pub fn column(&self, line: &str) -> usize {
@@ -269,10 +342,15 @@ impl SyntaxError {
 
     /// Returns the problem, and the words and values that may stand there.
     pub fn message(&self) -> String {
-        let words: Vec<_> = self.expected.iter().map(Expected::to_string).collect();
+        let words = self.expected.iter().take(EXPECTED_MAX).map(Expected::to_string);
+        let words: Vec<_> = words.collect();
+        let more = match self.expected.len() - words.len() {
+            0 => String::new(),
+            more => format!(" and {more} more (`help` lists them)"),
+        };
         match words.is_empty() {
             true => self.problem.clone(),
-            false => format!("{}; expected: {}", self.problem, words.join(", ")),
+            false => format!("{}; expected: {}{more}", self.problem, words.join(", ")),
         }
     }
 

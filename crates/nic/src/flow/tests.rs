@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-use super::grammar::Query;
+use super::fields::{Field, Form, Keeps, action_fields, keeps, variants, whole};
+use super::grammar::{Indirect, Query, Show};
 use super::*;
-use crate::flow::fields::whole;
-use dpdk::flow::{Action, Attributes, HashFunction, Item, ItemKind, Rss, Rule, Value};
+use dpdk::flow::{
+    Action, ActionData, Attributes, HashFunction, Item, ItemKind, LongValues, OtherAction,
+    OtherActionKind, Rss, Rule, Value, set_bits_of,
+};
 use proptest::prelude::*;
 
 fn command(line: &str) -> Command {
@@ -15,22 +18,23 @@ fn command(line: &str) -> Command {
 
 fn rule(text: &str) -> Rule {
     match command(&format!("flow create 0 {text}")) {
-        Command::Create { port: 0, rule } => rule,
+        Command::Create { port: 0, rule, .. } => rule,
         other => panic!("{other:?}"),
     }
 }
 
 fn item(text: &str) -> Item {
-    rule(&format!("pattern {text} / end actions end")).pattern[0]
+    rule(&format!("pattern {text} / end actions end")).pattern.remove(0)
 }
 
 #[test]
 fn every_command_is_read() {
     assert_eq!(parse("  # nothing", 4), Ok(None));
     assert_eq!(command("flow flush 3 # all of them"), Command::Flush { port: 3 });
-    let destroy = Command::Destroy { port: 0, rules: vec![1, 20] };
+    let rules = vec![RuleName::Number(1), RuleName::Number(20)];
+    let destroy = Command::Destroy { port: 0, rules };
     assert_eq!(command("flow destroy 0 rule 1 rule 0x14"), destroy);
-    let query = Command::Query { port: 1, rule: 2, query: Query::Count };
+    let query = Command::Query { port: 1, rule: RuleName::Number(2), query: Query::Count };
     assert_eq!(command("flow query 1 2 count"), query);
     assert_eq!(command("flow list 0"), Command::List { port: 0, groups: vec![] });
     assert_eq!(
@@ -41,8 +45,23 @@ fn every_command_is_read() {
         let line = format!("flow isolate 0 {word}");
         assert_eq!(command(&line), Command::Isolate { port: 0, isolate });
     }
-    assert_eq!(command("flow dump 0 all"), Command::Dump { port: 0, rule: None });
-    assert_eq!(command("flow dump 0 rule 3"), Command::Dump { port: 0, rule: Some(3) });
+    assert_eq!(command("flow dump 0 all"), Command::Dump { port: 0, rule: None, file: None });
+    let (rule, file) = (Some(RuleName::Number(3)), Some("f".to_owned()));
+    assert_eq!(command("flow dump 0 rule 3 f"), Command::Dump { port: 0, rule, file });
+    let rule = RuleName::UserId(5);
+    let by_user = Command::Query { port: 0, rule, query: Query::Age };
+    assert_eq!(command("flow query 0 5 age user_id"), by_user);
+    assert_eq!(
+        command("flow destroy 0 rule 5 user_id"),
+        Command::Destroy { port: 0, rules: vec![rule] }
+    );
+    for line in ["show port fdir 0", "show port 0 fdir"] {
+        assert_eq!(command(line), Command::Show { what: Show::Fdir, port: Some(0) });
+    }
+    assert_eq!(command("show port info all"), Command::Show { what: Show::Info, port: None });
+    let ids = vec![100, 101];
+    let destroy = Command::Indirect { port: 0, what: Indirect::Destroy { ids } };
+    assert_eq!(command("flow indirect_action 0 destroy action_id 100 action_id 101"), destroy);
     assert_eq!(command("flow aged 0"), Command::Aged { port: 0, destroy: false });
     assert_eq!(command("flow aged 0 destroy"), Command::Aged { port: 0, destroy: true });
     assert_eq!(command("help ipv4"), Command::Help(Some("ipv4".to_owned())));
@@ -61,7 +80,7 @@ fn the_two_rules_of_the_article_are_read() {
         "ingress pattern eth / ipv4 src is 10.0.0.1 dst is 10.0.0.2 / tcp src is 1000 dst is 80 / \
          end actions queue index 1 / mark id 1 / end",
     );
-    let ipv4 = rule.pattern[1];
+    let ipv4 = &rule.pattern[1];
     let mut bytes = [0; 20];
     bytes[12..].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
     assert_eq!(ipv4.spec, Some(Value::new(&bytes)));
@@ -90,6 +109,29 @@ fn what_is_not_written_is_not_there() {
         item("eth src is 02:0:0:0:0:aB").spec.unwrap().bytes()[6..12],
         [2, 0, 0, 0, 0, 0xab]
     );
+}
+
+/// Bytes of any length are beside the values, and a type is a value.
+#[test]
+fn items_have_bytes_types_and_values_without_names() {
+    let raw = item("raw relative is 1 offset is -2 pattern is ab");
+    let spec = raw.spec.unwrap();
+    assert_eq!((spec.bits(31, 1), spec.bits(32, 32)), (1, 0xffff_fffe));
+    let long = raw.long.unwrap();
+    assert_eq!((long.spec, long.mask), (b"ab".to_vec(), vec![0xff; 2]));
+    let masked = item("raw pattern_hex spec 0a0b pattern_hex mask 00ff");
+    assert_eq!((masked.spec, masked.mask), (Some(Value::ZERO), Some(Value::ZERO)));
+    assert_eq!(masked.long.unwrap().mask, [0, 0xff]);
+    assert_eq!(item("raw pattern_hex is 0x").long, None);
+    assert_eq!(item("conntrack is 1").spec, Some(Value::new(&[0, 0, 0, 1])));
+    let control = item("l2tpv2 type control session_id is 0x1111");
+    assert_eq!(control.spec, Some(Value::new(&[0xc8, 2, 0, 0, 0, 0, 0x11, 0x11])));
+    let data = item("l2tpv2 type data session_id is 0x1111");
+    assert_eq!(data.spec, Some(Value::new(&[0, 2, 0, 0, 0x11, 0x11])));
+    assert_eq!(item("meter color is red").spec, Some(Value::new(&[0, 0, 0, 2])));
+    assert_eq!(item("mpls label is 5 s is 1").spec, Some(Value::new(&[0, 0, 0x51])));
+    let far = parse("flow create 0 pattern raw offset is -2147483649 / end actions end", 4);
+    assert!(far.unwrap_err().message().contains("does not fit into 32 bits"));
 }
 
 #[test]
@@ -207,11 +249,10 @@ fn an_error_has_its_place_and_what_was_expected() {
     }
 }
 
-fn value(kind: ItemKind) -> impl Strategy<Value = Option<Value>> {
+fn value(fields: &'static [Field]) -> impl Strategy<Value = Option<Value>> {
     let bits = prop_oneof![Just(0), Just(u128::MAX), any::<u128>()];
-    let field = (0..whole(kind).len().max(1), bits);
+    let field = (0..fields.len().max(1), bits);
     proptest::option::of(proptest::collection::vec(field, 0..4)).prop_map(move |set| {
-        let fields = whole(kind);
         let set = set.filter(|_| !fields.is_empty())?;
         let mut value = Value::ZERO;
         for (place, bits) in set {
@@ -221,14 +262,79 @@ fn value(kind: ItemKind) -> impl Strategy<Value = Option<Value>> {
     })
 }
 
+fn bytes(max: usize) -> impl Strategy<Value = Vec<u8>> {
+    proptest::collection::vec(any::<u8>(), 0..max)
+}
+
+/// Adds what the grammar makes beside the values: bytes of any length, or a type.
+fn completed(mut item: Item, long: [Vec<u8>; 3], pick: usize) -> Item {
+    let fields = whole(item.kind);
+    if fields.iter().any(Field::is_long) {
+        let [spec, last, mask] = long;
+        let values = [&mut item.spec, &mut item.last, &mut item.mask];
+        for (value, bytes) in values.into_iter().zip([&spec, &last, &mask]) {
+            if !bytes.is_empty() {
+                value.get_or_insert(Value::ZERO);
+            }
+        }
+        let long = LongValues { spec, last, mask };
+        item.long = (long != LongValues::default()).then(|| Box::new(long));
+    }
+    if let Some(variants) = variants(item.kind.name()) {
+        let variant = &variants.list[pick % variants.list.len()];
+        let (first, width) = (variants.first, variants.width);
+        item.spec.get_or_insert(Value::ZERO).set_bits(first, width, variant.number);
+        item.mask.get_or_insert(Value::ZERO).set_bits(first, width, u128::MAX);
+        let field = &variant.fields[pick % variant.fields.len()];
+        item.last = Some(Value::ZERO);
+        if let Some(spec) = &mut item.spec {
+            spec.set_bits(field.first, field.width, pick as u128);
+        }
+    }
+    item
+}
+
 fn any_item() -> impl Strategy<Value = Item> {
-    proptest::sample::select(ItemKind::ALL.to_vec()).prop_flat_map(|kind| {
-        (value(kind), value(kind), value(kind)).prop_map(move |(spec, last, mask)| Item {
-            kind,
-            spec,
-            last,
-            mask,
-        })
+    let kinds: Vec<_> = ItemKind::all().collect();
+    proptest::sample::select(kinds).prop_flat_map(|kind| {
+        let value = || value(whole(kind));
+        let long = [bytes(9), bytes(9), bytes(9)];
+        (value(), value(), value(), long, any::<u16>()).prop_map(
+            move |(spec, last, mask, long, pick)| {
+                let item = Item { spec, last, mask, ..Item::any(kind) };
+                completed(item, long, usize::from(pick))
+            },
+        )
+    })
+}
+
+/// An action that only the shell uses, as the grammar makes it.
+fn other_action() -> impl Strategy<Value = Action> {
+    let kinds: Vec<_> = OtherActionKind::all().collect();
+    let values = (any::<[u128; 16]>(), any::<u16>(), bytes(9));
+    (proptest::sample::select(kinds), values).prop_map(|(kind, (values, number, bytes))| {
+        let mut action: OtherAction = kind.zeroed();
+        for (field, value) in action_fields(kind.name()).iter().zip(values) {
+            let value = match field.form {
+                Form::Word(words) => value % words.len() as u128,
+                _ => value,
+            };
+            if field.width > 0 {
+                set_bits_of(&mut action.conf, field.first, field.width, value);
+            }
+        }
+        action.data = match keeps(kind.name()) {
+            Keeps::Nothing => ActionData::None,
+            Keeps::One => ActionData::Kept(0),
+            Keeps::Numbered | Keeps::Number => ActionData::Kept(number.into()),
+        };
+        match kind.name() {
+            "modify_field" if !bytes.is_empty() => action.data = ActionData::Bytes(bytes),
+            "age_update" => set_bits_of(&mut action.conf, 25, 1, 1),
+            "conntrack_update" => set_bits_of(&mut action.conf, 72 * 8 + 30, 2, number.into()),
+            _ => (),
+        }
+        Action::Other(Box::new(action))
     })
 }
 
@@ -252,6 +358,7 @@ fn any_action() -> impl Strategy<Value = Action> {
         any::<Option<u32>>().prop_map(Action::PortId),
         any::<u16>().prop_map(Action::RepresentedPort),
         any::<u16>().prop_map(Action::PortRepresentor),
+        other_action(),
         rss.prop_map(|(func, level, types, key, len, queues)| {
             let null_key_len = if key.is_empty() { len } else { 0 };
             Action::Rss(Rss { func, level, types, key, null_key_len, queues })

@@ -215,6 +215,7 @@ fn item_of(item: &Item) -> flow::Item {
         spec: value(spec, &item.spec, item.followed == Some(true)),
         last: value(last, &item.last, item.followed == Some(true)),
         mask: value(mask, &item.mask, item.followed.is_some()),
+        long: None,
     }
 }
 

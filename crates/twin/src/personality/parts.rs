@@ -239,6 +239,37 @@ pub struct TableFacts {
     pub duplicate: Duplicate,
 }
 
+/// What the driver says of its flow director: the figures of testpmd's `show port fdir`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FdirFacts {
+    /// Source of the facts, for readers of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Kind of matching.
+    pub mode: String,
+    /// Kinds of packets that rules can match, in the driver's order.
+    pub flow_types: Vec<String>,
+    /// Bytes of a packet's payload that rules can match.
+    pub max_len: u32,
+    /// Bytes of the payload from whose start on they are taken.
+    pub payload_limit: u32,
+    /// Bytes of each unit of payload.
+    pub payload_unit: u32,
+    /// Maximum number of parts of the payload.
+    pub payload_seg: u32,
+    /// Bytes of each mask of bits.
+    pub bitmask_unit: u32,
+    /// Maximum number of such masks.
+    pub bitmask_num: u32,
+    /// Layers behind whose headers the payload can begin.
+    pub payloads: Vec<String>,
+    /// Kinds of packets with a mask of their payload, in the driver's order.
+    pub flex_masks: Vec<String>,
+    /// Numbers that the driver reports as 0: it does not count them.
+    pub always_zero: Vec<String>,
+}
+
 /// Treatment of a rule that exists already.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -122,7 +122,7 @@ fn help_answer(word: Option<&str>) -> Answer {
     match (help(word), word) {
         (Some(lines), _) => Answer::helped(lines),
         (None, word) => Answer::not_done(format!(
-            "no help for {}; `help` alone lists every word",
+            "no help for {:?}; `help` alone lists every word",
             word.unwrap_or_default()
         )),
     }

@@ -152,7 +152,7 @@ pub(crate) fn ethernet(is_tagged: bool) -> Item {
 fn only_tag(zone: u16) -> Item {
     const MASK: [u8; 5] = [0x0f, 0xff, 0, 0, 1];
     let mask = Some(Value::new(&MASK));
-    Item { kind: ItemKind::Vlan, spec: Some(Value::new(&zone.to_be_bytes())), last: None, mask }
+    Item { spec: Some(Value::new(&zone.to_be_bytes())), mask, ..Item::any(ItemKind::Vlan) }
 }
 
 #[cfg(test)]

@@ -211,7 +211,7 @@ fn item(kind: ItemKind, (spec, mask): ([u8; Value::LEN], [u8; Value::LEN])) -> I
     match mask == [0; Value::LEN] {
         true => Item::any(kind),
         false => {
-            Item { kind, spec: Some(Value::new(&spec)), last: None, mask: Some(Value::new(&mask)) }
+            Item { spec: Some(Value::new(&spec)), mask: Some(Value::new(&mask)), ..Item::any(kind) }
         }
     }
 }

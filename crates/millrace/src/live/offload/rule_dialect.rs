@@ -74,7 +74,7 @@ pub(crate) fn item(kind: ItemKind, fields: &[(usize, &[u8])]) -> Item {
         mask[*at..at + bytes.len()].fill(0xff);
     }
     let [spec, mask] = [spec, mask].map(|bytes| Some(Value::new(&bytes)));
-    Item { kind, spec, last: None, mask }
+    Item { spec, mask, ..Item::any(kind) }
 }
 
 /// Returns an item for the tag that the zone comes from; `None` for zone 0.
@@ -82,7 +82,7 @@ fn vlan(zone: u16) -> Option<Item> {
     const IDENTIFIER: [u8; 2] = [0x0f, 0xff];
     let spec = Some(Value::new(&zone.to_be_bytes()));
     let mask = Some(Value::new(&IDENTIFIER));
-    (zone != 0).then_some(Item { kind: ItemKind::Vlan, spec, last: None, mask })
+    (zone != 0).then_some(Item { spec, mask, ..Item::any(ItemKind::Vlan) })
 }
 
 /// Returns an item for the IP header of packets that are not fragments.
