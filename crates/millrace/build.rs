@@ -2,7 +2,7 @@
 //! Tells the program which commit it is built from, for `--version`. Without git, or outside of a
 //! repository, it does not know.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Returns what git prints; `None` if it fails or prints nothing.
@@ -18,12 +18,19 @@ fn main() {
     if std::env::var("PROFILE").as_deref() != Ok("release") {
         return;
     }
-    // The log of HEAD grows with each commit and checkout.
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
-        if Path::new(&log).exists() {
-            println!("cargo::rerun-if-changed={log}");
+    // The sources may lie in a repository of something else.
+    let top = git(&["rev-parse", "--show-toplevel"]).map(PathBuf::from);
+    if top.is_none() || top != std::fs::canonicalize("../..").ok() {
+        return;
+    }
+    // These change with each commit and checkout, and the sources before a commit.
+    for name in ["HEAD", "index", "logs/HEAD"] {
+        let path = git(&["rev-parse", "--git-path", name]);
+        if let Some(path) = path.filter(|path| Path::new(path).exists()) {
+            println!("cargo::rerun-if-changed={path}");
         }
     }
+    println!("cargo::rerun-if-changed=../../crates");
     if let Some(commit) = git(&["describe", "--always", "--dirty", "--abbrev=12"]) {
         println!("cargo::rustc-env=MILLRACE_COMMIT={commit}");
     }

@@ -66,7 +66,10 @@ fn findings(host: &Host) -> String {
 fn variables(host: &Host) -> String {
     let workers = format_cpus(&worker_cpus(host));
     let pool = host.memory.hugepages.iter().find(|pool| pool.page_kb == TABLE_PAGE_KB);
-    let pages = pool.map_or(0, |pool| pool.total).max(HUGEPAGES);
+    // A quarter of the available memory at most: the host needs the rest.
+    let quarter = |bytes: u64| bytes / 4 / (TABLE_PAGE_KB << 10);
+    let most = host.memory.available_bytes.map_or(HUGEPAGES, quarter);
+    let pages = pool.map_or(0, |pool| pool.total).max(HUGEPAGES.min(most));
     let ports = idle_nics(host).map(|nic| nic.address.as_str()).collect::<Vec<_>>().join(" ");
     let driver = user_driver(&host.software);
     format!(
@@ -140,8 +143,16 @@ skip() {
 put() {
     new=$(cat)
     if [ -e "$1" ] && [ "$(cat "$1")" = "$new" ]; then return 1; fi
-    mkdir -p "${1%/*}"
-    printf '%s\n' "$new" > "$1"
+    mkdir -p "${1%/*}" || exit 1
+    # A file that is cut off could keep the host from booting. Its folder may read all its files, but
+    # none whose name begins with a dot.
+    draft=${1%/*}/.${1##*/}.millrace
+    if [ -e "$1" ]; then cp -p "$1" "$draft" || exit 1; fi
+    if ! printf '%s\n' "$new" > "$draft" || ! mv "$draft" "$1"; then
+        rm -f "$draft"
+        say "cannot write $1" >&2
+        exit 1
+    fi
     say "wrote $1"
 }
 
@@ -167,6 +178,8 @@ usage() {
         $1 == name { print "has an address"; exit }' /proc/net/route
     [ ! -r /proc/net/if_inet6 ] || awk -v name="$1" \
         '$6 == name && $4 == "00" { print "has an IPv6 address"; exit }' /proc/net/if_inet6
+    # An address may have no route in the main table.
+    [ -z "$(ip -4 -o address show dev "$1" 2>/dev/null)" ] || echo "has an address"
     [ ! -e "/sys/class/net/$1/master" ] || echo "belongs to a bridge or bond"
     for upper in "/sys/class/net/$1"/upper_*; do
         [ ! -e "$upper" ] || echo "carries ${upper##*/upper_}"

@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 /// Kernel drivers that leave a device to DPDK.
 const FOR_DPDK: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
+/// Drivers of the kernel with which vfio shares an IOMMU group (vfio_dev_driver_allowed), and of
+/// bridges, which are never given away.
+const SHARE_GROUP: [&str; 3] = ["pcieport", "pci-stub", "shpchp"];
+
 /// Virtual devices that need an argument, and the argument.
 const NEEDED: [(&str, &str); 3] =
     [("net_af_packet", "iface"), ("net_af_xdp", "iface"), ("net_virtio_user", "path")];
@@ -147,7 +151,8 @@ impl PciDevice {
         let addresses = group.into_iter().flatten().flatten();
         let addresses = addresses.filter_map(|entry| last_part(&entry.path()));
         let is_with_kernel = |address: &String| {
-            self.driver(address).is_some_and(|driver| !FOR_DPDK.contains(&driver.as_str()))
+            let stays = |driver: &str| FOR_DPDK.contains(&driver) || SHARE_GROUP.contains(&driver);
+            self.driver(address).is_some_and(|driver| !stays(&driver))
         };
         let mut others: Vec<_> = addresses.filter(is_with_kernel).collect();
         others.sort();

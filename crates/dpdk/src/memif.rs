@@ -29,7 +29,8 @@ fn socket_file(devargs: &str) -> Option<&str> {
     }
     let value =
         |key: &str| arguments.split(',').find_map(|one| one.strip_prefix(key)?.strip_prefix('='));
-    let is_server = !matches!(value("role"), Some("client" | "slave"));
+    // The driver is a client by default.
+    let is_server = matches!(value("role"), Some("server" | "master"));
     let has_file = value("socket-abstract") == Some("no");
     (is_server && has_file).then(|| value("socket").unwrap_or("/run/memif.sock"))
 }

@@ -11,7 +11,7 @@ use crate::{
     parameters, probe, spread,
 };
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ pub struct Port {
     /// Flow rules of the port.
     pub(crate) rules: LiveRules,
     /// Its indirect actions.
-    pub(crate) indirect: HashSet<IndirectAction>,
+    pub(crate) indirect: HashMap<IndirectAction, u32>,
     /// Tables of rules by templates.
     pub(crate) tables: RuleTables,
     /// Requested size of the flow queue, in operations.
@@ -221,7 +221,7 @@ impl Port {
         Ok(Self {
             open,
             rules: LiveRules::new(),
-            indirect: HashSet::new(),
+            indirect: HashMap::new(),
             tables: RuleTables::default(),
             flow_operations: 0,
             flow_queue: Err(flow::no_queue()),
@@ -358,6 +358,7 @@ impl Port {
         self.rules = LiveRules::new();
         self.tables = RuleTables::default();
         self.flow_queue = Err(flow::no_queue());
+        self.indirect.clear();
         self.open.give_back();
     }
 

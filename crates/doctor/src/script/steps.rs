@@ -15,10 +15,11 @@ pub(super) fn isolation(host: &Host) -> String {
             .to_owned();
     };
     let active = match tuned.partitions() {
-        true => tuned.profile.split_whitespace().next().unwrap_or_default(),
+        true => tuned.profile.trim(),
         false => "cpu-partitioning",
     };
-    let active = active.replace(|it: char| !it.is_ascii_alphanumeric() && it != '-', "");
+    let is_kept = |it: char| it.is_ascii_alphanumeric() || "-_. ".contains(it);
+    let active = active.replace(|it: char| !is_kept(it), "");
     r#"
 # tuned keeps other work off the workers' cpus (profile cpu-partitioning); it sets the kernel
 # parameters, the governor and irqbalance.
@@ -28,7 +29,7 @@ if [ -n "$WORKER_CPUS" ]; then
     # Lines of other variables stay.
     if { sed '/^[[:space:]]*isolated_cores[[:space:]]*=/d' "$VARIABLES" 2>/dev/null || :
         echo "isolated_cores=$WORKER_CPUS"; } | put "$VARIABLES" \
-        || ! grep -qw PROFILE /etc/tuned/active_profile; then
+        || ! grep -qxF "PROFILE" /etc/tuned/active_profile; then
         # Takes effect with the next boot.
         tuned-adm profile PROFILE
         REBOOT=yes
@@ -53,7 +54,7 @@ pub(super) fn kernel_parameters(host: &Host) -> String {
     }
     text.push_str(
         "# Pages of 1 GB can be reserved at boot only.\n\
-         [ \"$HUGEPAGES_1G\" -eq 0 ] || \
+         [ \"${HUGEPAGES_1G:-0}\" -eq 0 ] || \
          PARAMETERS=\"$PARAMETERS hugepagesz=1G hugepages=$HUGEPAGES_1G\"\n",
     );
     text.push_str(match host.boot.loader {
@@ -142,7 +143,7 @@ pub(super) fn hugepages(host: &Host) -> String {
     }
     r#"
 # Hugepages of 2 MB, now and at each boot. The line is that of pages of the default size.
-if [ "$HUGEPAGES" -gt 0 ] && grep -q '^Hugepagesize: *2048 kB' /proc/meminfo; then
+if [ "${HUGEPAGES:-0}" -gt 0 ] && grep -q '^Hugepagesize: *2048 kB' /proc/meminfo; then
     put /etc/sysctl.d/60-millrace.conf <<END || :
 vm.nr_hugepages = $HUGEPAGES
 END
@@ -180,6 +181,8 @@ const PORTS_CHECK: &str = r#"BIND=
 for port in $PORTS; do
     device=/sys/bus/pci/devices/$port
     [ -e "$device" ] || { say "$port: there is no such device" >&2; exit 1; }
+    functions=$(cat "$device/sriov_numvfs" 2>/dev/null || echo 0)
+    [ "$functions" -eq 0 ] || { skip "$port: has $functions virtual functions"; continue; }
     driver=$(readlink "$device/driver" || :)
     interfaces=
     # The interface of a virtio NIC is one level deeper.

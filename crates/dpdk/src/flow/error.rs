@@ -114,6 +114,11 @@ impl FlowError {
         Self::ours(Self::ENOENT, ErrorKind::Action, message)
     }
 
+    pub(super) fn other_kind() -> Self {
+        let message = "the indirect action is of another kind";
+        Self::ours(Self::EINVAL, ErrorKind::Action, message)
+    }
+
     /// Error number for a rule or queue that does not exist.
     pub(super) const ENOENT: i32 = 2;
     /// Error number if something else must be destroyed first.

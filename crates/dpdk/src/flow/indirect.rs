@@ -27,6 +27,14 @@ fn rule_of(action: &Action) -> Rule {
     Rule { actions: vec![action.clone()], ..Rule::default() }
 }
 
+const COUNT: sys::rte_flow_action_type = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_COUNT;
+const AGE: sys::rte_flow_action_type = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_AGE;
+
+/// True for the kind of action whose update is of another form than the action.
+fn is_age(kind: sys::rte_flow_action_type) -> bool {
+    kind == AGE
+}
+
 /// True if an update of this action is given to drivers as its configuration, not as an action.
 fn is_update(action: &Action) -> bool {
     let names = ["age_update", "conntrack_update", "quota_update"];
@@ -38,7 +46,7 @@ impl Port {
     pub(super) fn check_indirect(&self, actions: &[Action]) -> Result<(), FlowError> {
         actions.iter().try_for_each(|action| match action {
             Action::Other(other) => match &other.data {
-                ActionData::Indirect(of) if !self.indirect.contains(of) => {
+                ActionData::Indirect(of) if !self.indirect.contains_key(of) => {
                     Err(FlowError::no_action())
                 }
                 ActionData::Actions(inner) => self.check_indirect(inner),
@@ -69,7 +77,8 @@ impl Port {
         };
         let handle = call(Some(&lowered), create, |handle| !handle.is_null())?;
         let action = IndirectAction(NonNull::new(handle).expect("not null, or an error"));
-        self.indirect.insert(action);
+        // SAFETY: the list has one action at least.
+        self.indirect.insert(action, unsafe { (*lowered.actions()).type_ });
         Ok(action)
     }
 
@@ -85,6 +94,10 @@ impl Port {
         let lowered = RteRule::new(&rule)?;
         // SAFETY: the list has one action at least.
         let first = unsafe { *lowered.actions() };
+        let is_age_again = is_age(first.type_) && !is_update(to);
+        if self.indirect.get(&action) != Some(&first.type_) || is_age_again {
+            return Err(FlowError::other_kind());
+        }
         let change = if is_update(to) { first.conf } else { lowered.actions().cast() };
         let update = |error: *mut _| {
             let id = self.open.id();
@@ -112,7 +125,7 @@ impl Port {
         // SAFETY: a plain C struct of numbers.
         let mut count: sys::rte_flow_query_count = unsafe { std::mem::zeroed() };
         // SAFETY: it is the answer to this action.
-        unsafe { self.indirect_query(action, &mut count)? };
+        unsafe { self.indirect_query((action, COUNT), &mut count)? };
         Ok(Count::of(&count))
     }
 
@@ -121,18 +134,21 @@ impl Port {
         // SAFETY: a plain C struct of numbers.
         let mut age: sys::rte_flow_query_age = unsafe { std::mem::zeroed() };
         // SAFETY: it is the answer to this action.
-        unsafe { self.indirect_query(action, &mut age)? };
+        unsafe { self.indirect_query((action, AGE), &mut age)? };
         Ok(Age::of(&age))
     }
 
     /// # Safety
-    /// `T` is the type that DPDK documents for the kind of the action.
+    /// `T` is the type that DPDK documents for an action of this kind.
     unsafe fn indirect_query<T>(
         &self,
-        action: IndirectAction,
+        (action, kind): (IndirectAction, sys::rte_flow_action_type),
         answer: &mut T,
     ) -> Result<(), FlowError> {
         let handle = self.live_indirect(action)?;
+        if self.indirect.get(&action) != Some(&kind) {
+            return Err(FlowError::other_kind());
+        }
         let answer: *mut c_void = std::ptr::from_mut(answer).cast();
         let ask = |error: *mut _| {
             // SAFETY: the port is open, the action one of its live ones; `answer` by contract.
@@ -145,7 +161,7 @@ impl Port {
         &self,
         action: IndirectAction,
     ) -> Result<*mut sys::rte_flow_action_handle, FlowError> {
-        match self.indirect.contains(&action) {
+        match self.indirect.contains_key(&action) {
             true => Ok(action.0.as_ptr()),
             false => Err(FlowError::no_action()),
         }

@@ -161,12 +161,18 @@ impl Runtime {
 
     /// Returns names of ports whose RSS is not symmetric: the directions of a connection may go to
     /// different queues. Then two workers each see half of the connection. `net_af_packet` is none
-    /// of them: the kernel chooses its queue by a symmetric hash.
+    /// of them, unless its arguments say so: the kernel chooses its queue by a symmetric hash.
     pub(crate) fn not_symmetric(&self) -> Vec<String> {
         let has_queues = |watched: &&PortWatch| watched.has_several_queues;
         let ports = self.ports.iter().filter(has_queues).map(|watched| watched.port.lock());
-        let is_symmetric =
-            |info: &PortInfo| info.rss != SymmetricRss::None || info.driver == "net_af_packet";
+        let is_symmetric = |info: &PortInfo| {
+            let has_other_mode = |argument: &str| {
+                argument.strip_prefix("fanout_mode=").is_some_and(|mode| mode != "hash")
+            };
+            let is_hashed =
+                info.driver == "net_af_packet" && !info.devargs.split(',').any(has_other_mode);
+            info.rss != SymmetricRss::None || is_hashed
+        };
         let spreads = ports.filter(|port| !is_symmetric(port.info()));
         spreads.map(|port| port.info().devargs.clone()).collect()
     }

@@ -24,6 +24,10 @@ port = "A"
 direction = "in"
 default = "deny"
 [[list.rule]]
+action = "permit"
+proto = "icmpv6"
+icmp_type = "133-137"
+[[list.rule]]
 action = "permit+reflect"
 ct = ["new"]
 

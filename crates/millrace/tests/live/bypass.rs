@@ -208,7 +208,7 @@ fn after_a_reset_the_nic_forwards_again() {
     }
     let (_, expected) = run_once([",switch=s"; 2], "1", "off");
     // Several times in a run, whatever its length.
-    let resets = format!(",switch=s,reset_after={}", 6 * loops());
+    let resets = format!(",switch=s,reset_after={}", 4 * loops());
     let (ended, conversations) = run_once([&resets, ",switch=s"], "1", "after 64");
     let summary = ended.summary();
     assert!(count(&summary["ports"][0]["resets"]) > 0, "{}", summary["ports"]);

@@ -373,8 +373,8 @@ fn listening_ends_by_ctrl_c_and_frees_its_place() {
     });
     let flushed = told.join().unwrap();
     let is_event = |start: &str, end: &str| flushed.starts_with(start) && flushed.ends_with(end);
-    let is_new = is_event("    [NEW] icmp ", "packets=0 bytes=0\n");
-    assert!(is_new || is_event("[DESTROY] icmp ", " end=flushed\n"), "{flushed}");
+    let is_new = is_event("    [NEW] ipv4     2 icmp ", "packets=0 bytes=0 mark=0 use=1\n");
+    assert!(is_new || is_event("[DESTROY] ipv4     2 icmp ", " end=flushed\n"), "{flushed}");
     events.signal("INT");
     assert_eq!(events.wait().code(), Some(0));
     let socket = asked.socket.clone();

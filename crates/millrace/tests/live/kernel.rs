@@ -120,7 +120,9 @@ fn tcp_over_af_packet_is_counted_as_the_kernel_counts() {
         return;
     }
     let Some(lan) = Lan::with_cables() else { return };
-    let setup = Setup::new("af_packet");
+    // The kernel counts neighbour discovery, too.
+    let tracked = "[policy]\nneighbour_discovery = \"tracked\"\n";
+    let setup = Setup::new("af_packet").config(tracked);
     let [a, b] = Lan::ports();
     let file = file();
     std::fs::write(setup.path("file"), &file).unwrap();

@@ -72,7 +72,7 @@ fn a_run_may_take_all_there_is_and_no_more() {
         assert_eq!((ended.status, ended.stdout.as_str()), (Some(1), ""), "{}", ended.stderr);
         let told = format!("millrace: {REFUSED}");
         assert!(ended.stderr.starts_with(&told), "{}", ended.stderr);
-        assert!(ended.stderr.contains("lower `capacity`"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("lower `mbufs`, `capacity` or"), "{}", ended.stderr);
         // Outputs are opened before ports and memory are taken. So missing files show that the
         // check came first.
         for file in ["run.json", "flows.jsonl"] {

@@ -48,7 +48,7 @@ impl Record {
 
     /// Removes the times, in which two equal runs differ.
     pub(crate) fn forget_times(&mut self) {
-        self.0.retain(|column, _| !column.ends_with("_ns"));
+        self.0.retain(|column, _| !column.ends_with("_ns") && !column.ends_with("_us"));
     }
 
     /// Returns the packets of both directions.

@@ -94,10 +94,13 @@ impl Settings {
             ),
             _ => format!("nothing was set for `{name} index {number}`: see `help set`"),
         };
-        let index = u16::try_from(number).map_err(|_| missing())?;
         let mut action = action.clone();
+        if name == "indirect" {
+            action.data = ActionData::Indirect(indirect.get(&number).ok_or_else(missing)?.0);
+            return Ok(action);
+        }
+        let index = u16::try_from(number).map_err(|_| missing())?;
         action.data = match name {
-            "indirect" => ActionData::Indirect(indirect.get(&number).ok_or_else(missing)?.0),
             "sample" => {
                 let actions = self.samples.get(&index).ok_or_else(missing)?;
                 ActionData::Actions(self.actions(actions, indirect)?)

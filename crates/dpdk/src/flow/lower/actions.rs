@@ -3,7 +3,7 @@
 
 use super::super::other::{Layout, MODIFY_LEN};
 use super::super::{Action, ActionData, HashFunction, OtherAction, Rss, bits_of};
-use super::items::RteItems;
+use super::items::{LONG_MIN, RteItems};
 use super::{Room, is_in_room, place_in, to_native};
 use crate::sys;
 use std::ffi::c_void;
@@ -118,7 +118,15 @@ impl Conf {
                 return Ok(Conf::At(action.address()));
             }
             (Layout::Modify, _) => {
-                let modify = modify_of(&other.conf, bytes);
+                // Drivers read as many bytes as the width says.
+                let mut value = vec![0u64; LONG_MIN / 8];
+                for (word, bytes) in value.iter_mut().zip(bytes.chunks(8)) {
+                    let mut padded = [0; 8];
+                    padded[..bytes.len()].copy_from_slice(bytes);
+                    *word = u64::from_ne_bytes(padded);
+                }
+                let modify = modify_of(&other.conf, value.as_ptr().cast());
+                parts.push(Part::Long(value));
                 let mut long = vec![0u64; sys::BIND_MODIFY_FIELD_LEN.div_ceil(8)];
                 // SAFETY: it has the room that the function needs.
                 unsafe { sys::shim_modify_field(long.as_mut_ptr().cast(), &modify) };
@@ -144,8 +152,8 @@ impl Conf {
     }
 }
 
-/// Returns the parts of a `modify_field`. `bytes` are what a source of type `pointer` points to.
-fn modify_of(conf: &[u8], bytes: &[u8]) -> sys::shim_modify {
+/// Returns the parts of a `modify_field`. `pointer`: what a source of that type points to.
+fn modify_of(conf: &[u8], pointer: *const u8) -> sys::shim_modify {
     let number = |first: usize, len: usize| bits_of(conf, first * 8, len * 8) as u32;
     let field = |first: usize| sys::shim_field {
         field: number(first, 1),
@@ -162,7 +170,7 @@ fn modify_of(conf: &[u8], bytes: &[u8]) -> sys::shim_modify {
         dst: field(1),
         src: field(11),
         value,
-        pointer: if bytes.is_empty() { null() } else { bytes.as_ptr() },
+        pointer,
         width: number(37, MODIFY_LEN - 37),
     }
 }

@@ -8,7 +8,7 @@ use crate::sys;
 use std::ptr::null;
 
 /// Bytes behind each pointer at least: more than a driver reads for any length that an item has.
-const LONG_MIN: usize = 1024;
+pub(super) const LONG_MIN: usize = 1024;
 
 /// A pattern in the structures of `rte_flow`.
 pub(super) struct RteItems {

@@ -145,7 +145,12 @@ pub(super) fn set(reader: &mut Reader<'_>, queues: u16) -> Result<Command, Synta
     let setting = match reader.take_one(names.map(|name| (name, name))) {
         Some("sample_actions") => {
             let index = reader.fitting("INDEX")?;
-            Setting::Sample { index, actions: super::actions::actions(reader, queues)? }
+            let actions = super::actions::actions(reader, queues)?;
+            // A sample within a sample may name itself.
+            if actions.iter().any(|action| action.name() == "sample") {
+                return Err(reader.unexpected());
+            }
+            Setting::Sample { index, actions }
         }
         Some(action) if action.starts_with("raw") => {
             let has_index = reader.is_number("INDEX");
