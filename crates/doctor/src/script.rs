@@ -144,8 +144,8 @@ put() {
     new=$(cat)
     if [ -e "$1" ] && [ "$(cat "$1")" = "$new" ]; then return 1; fi
     mkdir -p "${1%/*}" || exit 1
-    # A file that is cut off could keep the host from booting. Its folder may read all its files, but
-    # none whose name begins with a dot.
+    # A file that is cut off could keep the host from booting. Programs may read all files of the
+    # folder, but none whose name begins with a dot.
     draft=${1%/*}/.${1##*/}.millrace
     if [ -e "$1" ]; then cp -p "$1" "$draft" || exit 1; fi
     if ! printf '%s\n' "$new" > "$draft" || ! mv "$draft" "$1"; then

@@ -244,7 +244,7 @@ mod tests {
             ),
             ("EAL: Cannot open /dev/vfio/5: Device or resource busy", "another process uses it"),
             ("EAL: Cannot open /dev/vfio/4: Permission denied", "chown USER /dev/vfio/4"),
-            ("EAL: 0000:01:00.0 VFIO group is not viable!", "0000:02:00.0 0000:03:00.0"),
+            ("EAL: 0000:01:00.0 VFIO group is not viable!", "the kernel has 0000:02:00.0"),
             ("EAL: something else", ""),
         ] {
             let cause = root.cause("01:00.0", line);

@@ -116,7 +116,9 @@ fn replay(capture: &Path, scratch: &Path) -> Replayed {
     // Whatever the times in a capture are, fragments wait for each other.
     let config = scratch.with_extension("toml");
     let table = "[table]\ncapacity = 4096\n";
-    std::fs::write(&config, format!("{table}{FRAGMENTS}")).unwrap();
+    // tshark counts neighbour discovery, too.
+    let policy = "[policy]\nneighbour_discovery = \"tracked\"\n";
+    std::fs::write(&config, format!("{table}{FRAGMENTS}{policy}")).unwrap();
     command.args(["replay", "--config"]).arg(&config).arg("--json").arg(&summary);
     let output = command.arg("--flows").arg(&flows).arg(capture).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);

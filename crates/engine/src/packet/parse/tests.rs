@@ -8,8 +8,8 @@ use super::fast;
 use super::lengths::Lengths;
 use super::sub_burst::{SubBurst, below};
 use crate::api::{
-    ChecksumCheck, Config, FlowRecord, FragmentLimits, MalformedPackets, Stats, UntrackedReason,
-    Verdict, ZoneSource,
+    ChecksumCheck, Config, FlowRecord, FragmentLimits, MalformedPackets, NeighbourDiscovery, Stats,
+    UntrackedReason, Verdict, ZoneSource,
 };
 use crate::base::{BURST_MAX, SimdLevel};
 use crate::engine::Engine;
@@ -71,6 +71,7 @@ impl SingleParser {
             capacity_ipv6: 1,
             malformed,
             checksums: ChecksumCheck::Trusted,
+            neighbour_discovery: NeighbourDiscovery::Tracked,
             fragments,
             ..Config::default()
         }))
