@@ -170,7 +170,8 @@ impl Personality {
     /// If the form is wrong, or a name of a header, field or action does not exist.
     pub fn parse(text: &str, path: &str) -> Result<Self, PersonalityError> {
         let fail = |message: String| PersonalityError::Text { path: path.to_owned(), message };
-        let personality: Self = toml::from_str(text).map_err(|error| fail(in_short(&error)))?;
+        let personality: Self =
+            toml::from_str(text).map_err(|error| fail(in_short(&error, text)))?;
         personality.names_are_good().map_err(fail)?;
         Ok(personality)
     }
@@ -274,12 +275,11 @@ fn read_regular(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns the message of an error, without the line of the file if that is long.
-fn in_short(error: &toml::de::Error) -> String {
+/// Returns the message of an error, without the line of the file if the file has long ones.
+fn in_short(error: &toml::de::Error, file: &str) -> String {
     const LINE_MAX: usize = 200;
-    let text = error.to_string();
-    match text.lines().all(|line| line.len() <= LINE_MAX) {
-        true => text,
+    match file.lines().all(|line| line.len() <= LINE_MAX) {
+        true => error.to_string(),
         false => error.message().to_owned(),
     }
 }
