@@ -15,6 +15,9 @@ use testkit::scratch::Scratch;
 use wire::FrameBuilder;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
+/// A TCP segment: the end that sends it, flags, sequence number, acknowledgment, bytes of data.
+type Segment = (usize, u8, u32, u32, usize);
+
 /// Packets of one connection: the end that sends each, and the packet.
 type Story = Vec<(usize, FrameBuilder)>;
 
@@ -31,19 +34,18 @@ fn ends(is_v6: bool, number: u16) -> [FrameBuilder; 2] {
     [0, 1].map(|from| FrameBuilder::ip(address(from), address(1 - from)))
 }
 
-/// Returns a TCP connection of these segments: sender, flags, sequence number, acknowledgment,
-/// bytes of data.
-fn tcp([a, b]: [FrameBuilder; 2], segments: &[(usize, u8, u32, u32, usize)]) -> Story {
+/// Returns a TCP connection of these segments.
+fn tcp([a, b]: [FrameBuilder; 2], segments: &[Segment]) -> Story {
     let ends = [a.tcp(40_000, 443), b.tcp(443, 40_000)];
-    let segment = |&(from, flags, seq, ack, data): &(usize, u8, u32, u32, usize)| {
+    let segment = |&(from, flags, seq, ack, data): &Segment| {
         let segment = ends[from].clone().flags(flags).seq(seq).ack(ack).window(1000);
-        (from, segment.payload(&vec![0; data]))
+        (from, segment.payload(vec![0; data]))
     };
     segments.iter().map(segment).collect()
 }
 
 /// Beginnings of TCP connections, each of which ends in another state.
-fn tcp_stories() -> Vec<Vec<(usize, u8, u32, u32, usize)>> {
+fn tcp_stories() -> Vec<Vec<Segment>> {
     let open = [(0, SYN, 100, 0, 0), (1, SYN | ACK, 500, 101, 0), (0, ACK, 101, 501, 0)];
     let data = [(0, PSH | ACK, 101, 501, 90), (1, PSH | ACK, 501, 191, 700)];
     let fin = [(0, FIN | ACK, 191, 1201, 0), (1, ACK, 1201, 192, 0)];
@@ -65,7 +67,7 @@ fn tcp_stories() -> Vec<Vec<(usize, u8, u32, u32, usize)>> {
 
 fn udp([a, b]: [FrameBuilder; 2], senders: &[usize]) -> Story {
     let ends = [a.udp(5000, 53), b.udp(53, 5000)];
-    let packet = |&from: &usize| (from, ends[from].clone().payload(&[7; 33]));
+    let packet = |&from: &usize| (from, ends[from].clone().payload([7; 33]));
     senders.iter().map(packet).collect()
 }
 
@@ -113,14 +115,14 @@ fn stories() -> Vec<Story> {
         }
         for answers in [0, 1] {
             let echo =
-                |kind, from: FrameBuilder| from.icmp(kind, 0, [0, 77, 0, 1]).payload(&[1; 56]);
+                |kind, from: FrameBuilder| from.icmp(kind, 0, [0, 77, 0, 1]).payload([1; 56]);
             let [a, b] = next(is_v6);
             let both = [(0, echo(request, a)), (1, echo(reply, b))];
             stories.push(both.into_iter().take(1 + answers).collect());
         }
     }
     let [a, b] = next(false);
-    let stamp = |kind, from: FrameBuilder| from.icmp(kind, 0, [0, 9, 0, 1]).payload(&[0; 12]);
+    let stamp = |kind, from: FrameBuilder| from.icmp(kind, 0, [0, 9, 0, 1]).payload([0; 12]);
     stories.push(vec![(0, stamp(13, a)), (1, stamp(14, b))]);
     stories
 }
@@ -136,7 +138,7 @@ fn challenged() -> [Story; 2] {
 /// not forward. Linux tracks none of them.
 fn neighbour_discovery() -> Vec<FrameBuilder> {
     let [a, _] = ends(true, 999);
-    let message = |kind| a.clone().icmp(kind, 0, [0; 4]).payload(&[0; 16]);
+    let message = |kind| a.clone().icmp(kind, 0, [0; 4]).payload([0; 16]);
     [130, 131, 132, 133, 134, 135, 136, 143].map(message).to_vec()
 }
 
