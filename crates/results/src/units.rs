@@ -139,6 +139,14 @@ fn three_digits(value: f64) -> String {
 mod tests {
     use super::*;
 
+    /// Names of ports and files keep theirs.
+    #[test]
+    fn separators_go_from_numbers_only() {
+        let text = "flows: 304_638 created,\n  1_234.5 kpps (2_000) net_pcap0 a_1_2 1_b\n";
+        let raw = "flows: 304638 created,\n  1234.5 kpps (2000) net_pcap0 a_1_2 1_b\n";
+        assert_eq!(without_separators(text), raw);
+    }
+
     #[test]
     fn bytes_change_units_where_their_digits_run_out() {
         assert_eq!(bytes(0), "0 B");
