@@ -42,16 +42,21 @@ const CLASS_OF_FLAGS: [FlagClass; 64] = {
 
 /// Transitions: state, sender, segment, next state.
 ///
-/// `TcpTimeWait` is entered only if everything is acknowledged, else `TcpLastAck`.
-const TRANSITIONS: [(State, usize, FlagClass, State); 12] = {
+/// `TcpTimeWait` is entered only if everything is acknowledged, else `TcpLastAck`. `TcpFinAcked` is
+/// entered only if the FIN is acknowledged, else the state stays.
+const TRANSITIONS: [(State, usize, FlagClass, State); 16] = {
     use State::*;
     [
         (TcpSynSent, 1, FlagClass::SynAck, TcpSynRecv),
         (TcpSynRecv, 0, FlagClass::Ack, TcpEstablished),
-        (TcpEstablished, 0, FlagClass::FinAck, TcpFinWait),
-        (TcpEstablished, 1, FlagClass::FinAck, TcpCloseWait),
-        (TcpFinWait, 1, FlagClass::FinAck, TcpTimeWait),
-        (TcpCloseWait, 0, FlagClass::FinAck, TcpTimeWait),
+        (TcpEstablished, 0, FlagClass::FinAck, TcpFinSent),
+        (TcpEstablished, 1, FlagClass::FinAck, TcpFinSentReply),
+        (TcpFinSent, 1, FlagClass::Ack, TcpFinAcked),
+        (TcpFinSentReply, 0, FlagClass::Ack, TcpFinAcked),
+        (TcpFinSent, 1, FlagClass::FinAck, TcpTimeWait),
+        (TcpFinSentReply, 0, FlagClass::FinAck, TcpTimeWait),
+        (TcpFinAcked, 0, FlagClass::FinAck, TcpTimeWait),
+        (TcpFinAcked, 1, FlagClass::FinAck, TcpTimeWait),
         (TcpLastAck, 0, FlagClass::Ack, TcpTimeWait),
         (TcpLastAck, 1, FlagClass::Ack, TcpTimeWait),
         // Another connection reuses the ports.
@@ -120,8 +125,12 @@ impl<const W: usize> ConnHot<W> {
             }
             self.window.follow(scales, direction, segment.numbers);
         }
-        let is_awaited = is_over && !self.window.is_all_acked();
-        self.enter(if is_awaited { State::TcpLastAck } else { next });
+        let next = match next {
+            State::TcpTimeWait if !self.window.is_all_acked() => State::TcpLastAck,
+            State::TcpFinAcked if !self.window.is_acknowledged(1 - direction) => self.state(),
+            next => next,
+        };
+        self.enter(next);
         true
     }
 }

@@ -65,7 +65,12 @@ impl State {
             | State::TcpResumedOrig
             | State::TcpResumedReply => timeouts.tcp_established,
             State::TcpOutOfSync => timeouts.tcp_established.min(OUT_OF_SYNC_TIMEOUT),
-            State::TcpFinWait | State::TcpCloseWait | State::TcpLastAck => timeouts.tcp_fin_wait,
+            State::TcpFinWait
+            | State::TcpCloseWait
+            | State::TcpFinSent
+            | State::TcpFinSentReply
+            | State::TcpFinAcked
+            | State::TcpLastAck => timeouts.tcp_fin_wait,
             State::TcpTimeWait => timeouts.tcp_time_wait,
             State::TcpClose | State::TcpStray => timeouts.tcp_close,
             State::UdpFirst => timeouts.udp_first,

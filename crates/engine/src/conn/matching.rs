@@ -8,7 +8,7 @@ impl Filter {
     /// True if the filter matches this live connection. Mark and label are not checked.
     pub(crate) fn matches<const W: usize>(&self, hot: &ConnHot<W>) -> bool {
         let (zone, proto) = (hot.key.zone(), hot.key.proto());
-        if !self.matches_kind(zone, proto, hot.proto_state()) {
+        if !self.matches_kind(zone, proto, hot.state().proto_state()) {
             return false;
         }
         if self.src.is_any() && self.dst.is_any() && self.either.is_any() {

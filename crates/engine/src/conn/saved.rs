@@ -11,7 +11,7 @@ use crate::api::{
     PROTO_UDP, SnapshotState,
 };
 use crate::base::Micros;
-use crate::packet::{Key, KeyParts, L4Id, icmp_ports, is_reply, key4, key6, zone_proto};
+use crate::packet::{FIN, Key, KeyParts, L4Id, icmp_ports, is_reply, key4, key6, zone_proto};
 use std::net::IpAddr;
 
 impl<const W: usize> ConnHot<W> {
@@ -40,11 +40,21 @@ impl<const W: usize> ConnHot<W> {
             last_seen: self.last_seen(cold),
             orig: self.tally(cold, 0),
             reply: self.tally(cold, 1),
-            state: self.state().saved()?,
+            state: self.state_to_save().saved()?,
             scales: self.scales().saved().filter(|_| proto == PROTO_TCP),
             tags: self.saved_tags(),
             ct_mark: CtMark::default(),
         })
+    }
+
+    /// Returns the state that is saved: a snapshot names the side that has sent the first FIN.
+    fn state_to_save(&self) -> State {
+        match self.state() {
+            State::TcpFinAcked => {
+                State::of_fins(self.counters.map(|counters| counters.tcp_flags() & FIN != 0))
+            }
+            state => state,
+        }
     }
 
     /// Returns the records of a saved connection with this key. If `swapped`, the originator is the
@@ -189,8 +199,8 @@ impl State {
             | State::TcpResumed
             | State::TcpResumedOrig
             | State::TcpResumedReply => SnapshotState::TcpEstablished,
-            State::TcpFinWait => SnapshotState::TcpFinWait,
-            State::TcpCloseWait => SnapshotState::TcpCloseWait,
+            State::TcpFinWait | State::TcpFinSent | State::TcpFinAcked => SnapshotState::TcpFinWait,
+            State::TcpCloseWait | State::TcpFinSentReply => SnapshotState::TcpCloseWait,
             State::TcpLastAck => SnapshotState::TcpLastAck,
             State::TcpTimeWait => SnapshotState::TcpTimeWait,
             State::TcpClose => SnapshotState::TcpClose,

@@ -29,10 +29,16 @@ pub(crate) enum State {
     /// responder.
     TcpResumedOrig = 0x28,
     TcpResumedReply = 0x2a,
-    /// TCP: a FIN from the originator.
+    /// TCP: a FIN from the originator, whose numbers are not checked.
     TcpFinWait = 0x04,
-    /// TCP: a FIN from the responder.
+    /// TCP: a FIN from the responder, whose numbers are not checked.
     TcpCloseWait = 0x06,
+    /// TCP: a FIN from the originator that the responder has not acknowledged.
+    TcpFinSent = 0x3c,
+    /// TCP: a FIN from the responder that the originator has not acknowledged.
+    TcpFinSentReply = 0x3e,
+    /// TCP: a FIN from one side that the other side has acknowledged.
+    TcpFinAcked = 0x0e,
     /// TCP: a FIN from both sides; not everything is acknowledged yet.
     TcpLastAck = 0x24,
     /// TCP: a FIN from both sides; everything is acknowledged, unless numbers are not checked.
@@ -47,7 +53,7 @@ pub(crate) enum State {
     UdpSingle = 0x05,
     UdpMultiple = 0x12,
     IcmpFirst = 0x07,
-    IcmpReply = 0x0e,
+    IcmpReply = 0x16,
     /// ICMP: the first packet was a reply.
     IcmpStray = 0x2f,
     /// SCTP: an INIT without an answer.
@@ -86,7 +92,7 @@ impl State {
     /// Number of values of the six bits.
     pub(crate) const BITS: usize = 64;
 
-    const ALL: [State; 37] = [
+    const ALL: [State; 40] = [
         State::TcpSynSent,
         State::TcpSynSent2,
         State::TcpPickedUp,
@@ -98,6 +104,9 @@ impl State {
         State::TcpResumedReply,
         State::TcpFinWait,
         State::TcpCloseWait,
+        State::TcpFinSent,
+        State::TcpFinSentReply,
+        State::TcpFinAcked,
         State::TcpLastAck,
         State::TcpTimeWait,
         State::TcpClose,
@@ -157,6 +166,37 @@ impl State {
         matches!(self, State::TcpTimeWait | State::TcpClose | State::TcpStray)
     }
 
+    /// Returns the state that stands for this one where numbers are checked.
+    pub(super) fn with_numbers(self) -> Self {
+        match self {
+            State::TcpFinWait => State::TcpFinSent,
+            State::TcpCloseWait => State::TcpFinSentReply,
+            state => state,
+        }
+    }
+
+    /// Returns the state that stands for this one where numbers are not checked. Without sequence
+    /// numbers, the last acknowledgment cannot be recognised.
+    pub(super) fn without_numbers(self) -> Self {
+        match self {
+            State::TcpOutOfSync => State::TcpEstablished,
+            State::TcpFinSent => State::TcpFinWait,
+            State::TcpFinSentReply => State::TcpCloseWait,
+            State::TcpLastAck => State::TcpTimeWait,
+            state => state,
+        }
+    }
+
+    /// Returns the side whose FIN has not been acknowledged, if only one side has sent a FIN and
+    /// numbers are checked.
+    pub(super) fn side_of_open_fin(self) -> Option<usize> {
+        match self {
+            State::TcpFinSent => Some(0),
+            State::TcpFinSentReply => Some(1),
+            _ => None,
+        }
+    }
+
     /// True for a flow whose states are not tracked.
     pub(crate) fn is_flow(self) -> bool {
         matches!(self, State::FlowFirst | State::FlowMultiple)
@@ -197,8 +237,9 @@ impl State {
 }
 
 impl State {
-    /// Returns the protocol state for users, as far as the state alone tells it; `None` for a
-    /// record that is not in use.
+    /// Returns the protocol state for users, with the words of Linux: it says `CLOSE_WAIT` once the
+    /// first FIN is acknowledged, whichever end has sent it. Without window check that is not
+    /// known. `None` for a record that is not in use.
     pub(crate) fn proto_state(self) -> Option<ProtoState> {
         Some(match self {
             State::Free => return None,
@@ -213,8 +254,11 @@ impl State {
             | State::TcpResumedOrig
             | State::TcpResumedReply
             | State::SctpEstablished => ProtoState::Established,
-            // `ConnHot::proto_state` knows whether the FIN is acknowledged.
-            State::TcpFinWait | State::TcpCloseWait => ProtoState::FinWait,
+            State::TcpFinWait
+            | State::TcpCloseWait
+            | State::TcpFinSent
+            | State::TcpFinSentReply => ProtoState::FinWait,
+            State::TcpFinAcked => ProtoState::CloseWait,
             State::TcpLastAck => ProtoState::LastAck,
             State::TcpTimeWait => ProtoState::TimeWait,
             State::TcpClose | State::TcpStray => ProtoState::Close,
@@ -271,6 +315,9 @@ impl State {
                 | State::TcpOutOfSync
                 | State::TcpFinWait
                 | State::TcpCloseWait
+                | State::TcpFinSent
+                | State::TcpFinSentReply
+                | State::TcpFinAcked
                 | State::TcpLastAck
         )
     }

@@ -120,9 +120,9 @@ impl<const W: usize> ConnHot<W> {
                 let has_fin = self.counters.map(|counters| counters.tcp_flags() & FIN != 0);
                 self.enter(State::of_fins(has_fin));
             }
-            (false, State::TcpOutOfSync) => self.enter(State::TcpEstablished),
-            // Without sequence numbers, the last acknowledgment cannot be recognised.
-            (false, State::TcpLastAck) => self.enter(State::TcpTimeWait),
+            (false, state) if state.without_numbers() != state => {
+                self.enter(state.without_numbers());
+            }
             _ => {}
         }
     }

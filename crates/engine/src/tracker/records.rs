@@ -40,7 +40,7 @@ impl<const W: usize> Tracker<W> {
         FlowEvent {
             change,
             record: self.record(record, EndReason::Exit),
-            proto_state: hot.proto_state(),
+            proto_state: hot.state().proto_state(),
             is_assured: !hot.is_embryonic(),
         }
     }

@@ -99,7 +99,7 @@ impl<const W: usize> Tracker<W> {
         ConnView {
             expires: self.deadline(hot, cold),
             // Only a free record has no state.
-            proto_state: hot.proto_state().unwrap_or(ProtoState::OtherFirst),
+            proto_state: hot.state().proto_state().unwrap_or(ProtoState::OtherFirst),
             is_assured: !hot.is_embryonic(),
             rules: sides.map(|sides| self.rule_views(record, &flow, (sides, now))),
             record: flow,

@@ -268,7 +268,7 @@ const OPENED: Segments = &[
     (1, SYN_ACK, [500, 101], ProtoState::SynRecv),
     (0, ACK, [101, 501], ProtoState::Established),
 ];
-const LIVES: [Segments; 5] = [
+const LIVES: [Segments; 7] = [
     &[
         (0, FIN_ACK, [101, 501], ProtoState::FinWait),
         (1, FIN_ACK, [501, 101], ProtoState::LastAck),
@@ -277,6 +277,22 @@ const LIVES: [Segments; 5] = [
     ],
     &[
         (1, FIN_ACK, [501, 101], ProtoState::FinWait),
+        (0, FIN_ACK, [101, 502], ProtoState::LastAck),
+        (1, ACK, [502, 102], ProtoState::TimeWait),
+    ],
+    &[
+        (0, FIN_ACK, [101, 501], ProtoState::FinWait),
+        (1, ACK, [501, 101], ProtoState::FinWait),
+        (1, ACK, [501, 102], ProtoState::CloseWait),
+        // Even if its sender goes on, against RFC 9293 section 3.10.4.
+        (0, ACK, [110, 501], ProtoState::CloseWait),
+        (0, FIN_ACK, [101, 501], ProtoState::CloseWait),
+        (1, FIN_ACK, [501, 110], ProtoState::LastAck),
+        (0, ACK, [110, 502], ProtoState::TimeWait),
+    ],
+    &[
+        (1, FIN_ACK, [501, 101], ProtoState::FinWait),
+        (0, ACK, [101, 502], ProtoState::CloseWait),
         (0, FIN_ACK, [101, 502], ProtoState::LastAck),
         (1, ACK, [502, 102], ProtoState::TimeWait),
     ],
@@ -289,7 +305,9 @@ const LIVES: [Segments; 5] = [
 fn a_tcp_connection_is_in_the_state_that_its_segments_lead_to() {
     for (i, life) in LIVES.into_iter().enumerate() {
         let mut engine = Engine::new(&Config::default());
-        let opened = if i < 3 { OPENED } else { &[] };
+        engine.subscribe(true);
+        let opened = if i < 5 { OPENED } else { &[] };
+        let mut told = None;
         for (sender, flags, [seq, ack], proto_state) in opened.iter().chain(life) {
             let forth = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).tcp(1, 80);
             let frame = if *sender == 0 { forth } else { forth.reversed() };
@@ -297,6 +315,9 @@ fn a_tcp_connection_is_in_the_state_that_its_segments_lead_to() {
             process(&mut engine, SECOND, &[frame.build()]);
             let flow = find(&engine, 1);
             assert_eq!(flow.proto_state, *proto_state, "{i} {flow:?}");
+            let event = engine.next_event().map(|event| event.proto_state.unwrap());
+            assert_eq!(event, Some(*proto_state).filter(|_| told != Some(*proto_state)));
+            told = Some(*proto_state);
             let asks = [ProtoState::SynSent, ProtoState::SynSent2, ProtoState::SynRecv];
             let wants = !asks.contains(proto_state) && *proto_state != ProtoState::PickedUp;
             // Whoever was assured stays so.

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use wire::FrameBuilder;
 
 /// TCP states with window check, and a state of another protocol.
-const STATES: [State; 15] = [
+const STATES: [State; 18] = [
     State::TcpSynSent,
     State::TcpSynSent2,
     State::TcpPickedUp,
@@ -25,6 +25,9 @@ const STATES: [State; 15] = [
     State::TcpResumedReply,
     State::TcpFinWait,
     State::TcpCloseWait,
+    State::TcpFinSent,
+    State::TcpFinSentReply,
+    State::TcpFinAcked,
     State::TcpLastAck,
     State::TcpTimeWait,
     State::TcpClose,

@@ -36,8 +36,8 @@ impl<const W: usize> ConnHot<W> {
         };
         match (has_fin(0), has_fin(1)) {
             (false, false) => State::TcpEstablished,
-            (true, false) => State::TcpFinWait,
-            (false, true) => State::TcpCloseWait,
+            (true, false) => State::TcpFinSent,
+            (false, true) => State::TcpFinSentReply,
             (true, true) if self.window.is_all_acked() => State::TcpTimeWait,
             (true, true) => State::TcpLastAck,
         }

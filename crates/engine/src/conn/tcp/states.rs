@@ -6,8 +6,9 @@
 
 use crate::conn::state::State;
 use crate::conn::state::State::{
-    TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinWait as FW, TcpLastAck as LA,
-    TcpPickedUp as PU, TcpSynRecv as SR, TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
+    TcpClose as CL, TcpCloseWait as CW, TcpEstablished as ES, TcpFinAcked as FA, TcpFinSent as FS,
+    TcpFinSentReply as FR, TcpFinWait as FW, TcpLastAck as LA, TcpPickedUp as PU, TcpSynRecv as SR,
+    TcpSynSent as SS, TcpSynSent2 as S2, TcpTimeWait as TW,
 };
 use crate::packet::{ACK, FIN, RST, SYN};
 
@@ -21,7 +22,7 @@ pub(crate) enum FlagKind {
     Other,
 }
 
-const STATES: [State; 10] = [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL];
+const STATES: [State; 13] = [SS, S2, PU, SR, ES, FW, CW, FS, FR, FA, LA, TW, CL];
 
 /// Next state by sender, segment and state.
 ///
@@ -29,28 +30,31 @@ const STATES: [State; 10] = [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL];
 /// is recognised elsewhere ([`Transition::Reuse`](crate::conn::event::Transition::Reuse)). If no
 /// SYN came before a segment, the connection began before it was seen here, and is picked up.
 ///
+/// FS, FR and FA are entered where numbers are checked: those say whether a FIN is acknowledged. In
+/// FA the flags counted so far say which side has sent the FIN.
+///
 /// In states where a mark suffices, only segments with FIN or RST change the state. All others must
 /// not, because marked packets are processed before the other packets of their burst.
 const NEXT: [[[State; STATES.len()]; 5]; 2] = [
     // Segments of the originator.
     [
-        /* in:      SS  S2  PU  SR  ES  FW  CW  LA  TW  CL */
+        /* in:      SS  S2  PU  SR  ES  FW  CW  FS  FR  FA  LA  TW  CL */
         /* RST */
-        [CL, CL, CL, CL, CL, CL, CL, CL, CL, CL],
-        /* S+A */ [SS, SR, PU, SR, ES, FW, CW, LA, TW, CL],
-        /* SYN */ [SS, S2, PU, SR, ES, FW, CW, LA, TW, CL],
-        /* FIN */ [SS, S2, PU, FW, FW, FW, TW, LA, TW, CL],
-        /* else */ [SS, ES, PU, ES, ES, FW, CW, LA, TW, CL],
+        [CL, CL, CL, CL, CL, CL, CL, CL, CL, CL, CL, CL, CL],
+        /* S+A */ [SS, SR, PU, SR, ES, FW, CW, FS, FR, FA, LA, TW, CL],
+        /* SYN */ [SS, S2, PU, SR, ES, FW, CW, FS, FR, FA, LA, TW, CL],
+        /* FIN */ [SS, S2, PU, FW, FW, FW, TW, FS, TW, FA, LA, TW, CL],
+        /* else */ [SS, ES, PU, ES, ES, FW, CW, FS, FR, FA, LA, TW, CL],
     ],
     // Segments of the responder.
     [
-        /* in:      SS  S2  PU  SR  ES  FW  CW  LA  TW  CL */
+        /* in:      SS  S2  PU  SR  ES  FW  CW  FS  FR  FA  LA  TW  CL */
         /* RST */
-        [CL, CL, CL, CL, CL, CL, CL, CL, CL, CL],
-        /* S+A */ [SR, SR, SR, SR, ES, FW, CW, LA, TW, CL],
-        /* SYN */ [S2, S2, ES, SR, ES, FW, CW, LA, TW, CL],
-        /* FIN */ [CW, CW, CW, CW, CW, TW, CW, LA, TW, CL],
-        /* else */ [ES, ES, ES, SR, ES, FW, CW, LA, TW, CL],
+        [CL, CL, CL, CL, CL, CL, CL, CL, CL, CL, CL, CL, CL],
+        /* S+A */ [SR, SR, SR, SR, ES, FW, CW, FS, FR, FA, LA, TW, CL],
+        /* SYN */ [S2, S2, ES, SR, ES, FW, CW, FS, FR, FA, LA, TW, CL],
+        /* FIN */ [CW, CW, CW, CW, CW, TW, CW, TW, FR, FA, LA, TW, CL],
+        /* else */ [ES, ES, ES, SR, ES, FW, CW, FS, FR, FA, LA, TW, CL],
     ],
 ];
 
@@ -91,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_syn_tears_nothing_down() {
-        for state in [ES, FW, CW, TW, CL] {
+        for state in [ES, FW, CW, FS, FR, FA, TW, CL] {
             for direction in 0..2 {
                 assert_eq!(FlagKind::of(SYN).next_state(state, direction), state);
                 assert_eq!(FlagKind::of(SYN | ACK).next_state(state, direction), state);

@@ -3,7 +3,7 @@
 
 use super::states::FlagKind;
 use super::window::{TcpWindow, WindowScales};
-use crate::api::{Anomaly, PROTO_TCP, ProtoState};
+use crate::api::{Anomaly, PROTO_TCP};
 use crate::conn::event::Transition;
 use crate::conn::record::ConnHot;
 use crate::conn::sampler::Sampler;
@@ -136,19 +136,6 @@ impl<const W: usize> ConnHot<W> {
     fn yields_to_syn(&self, direction: usize, syn: SeqNumbers) -> bool {
         let is_late = || self.window.is_repeated(WindowScales(0), direction, syn);
         self.state() == State::TcpPickedUp && !is_late()
-    }
-
-    /// Returns the protocol state for users, with the words of Linux: it says `CLOSE_WAIT` once the
-    /// first FIN is acknowledged, whichever end has sent it. Without window check that is not
-    /// known. `None` for a record that is not in use.
-    pub(crate) fn proto_state(&self) -> Option<ProtoState> {
-        let closer = match self.state() {
-            State::TcpFinWait => 0,
-            State::TcpCloseWait => 1,
-            state => return state.proto_state(),
-        };
-        let is_acknowledged = self.checks_window() && self.window.is_acknowledged(closer);
-        Some(if is_acknowledged { ProtoState::CloseWait } else { ProtoState::FinWait })
     }
 
     fn check_rst(&self, direction: usize, flags: u8, rst: SeqNumbers) -> Result<(), Anomaly> {
@@ -286,7 +273,7 @@ impl<const W: usize> ConnHot<W> {
         }
         let scales = self.window.joined(numbers);
         self.state_word = self.state_word.with_scales(scales);
-        Ok(self.state().after(direction, kind))
+        Ok(self.state().after(direction, kind).with_numbers())
     }
 
     #[inline(always)]
@@ -309,7 +296,10 @@ impl<const W: usize> ConnHot<W> {
             return Ok(state);
         }
         let is_over = self.is_of_both(FIN, direction, flags);
-        let next = state.after(direction, FlagKind::of(flags));
+        let next = match state.side_of_open_fin() {
+            Some(closer) if self.window.is_acknowledged(closer) => State::TcpFinAcked,
+            _ => state.after(direction, FlagKind::of(flags)).with_numbers(),
+        };
         Ok(match if is_over { State::TcpTimeWait } else { next } {
             State::TcpTimeWait | State::TcpLastAck
                 if state != State::TcpTimeWait && !self.window.is_all_acked() =>

@@ -23,6 +23,8 @@ pub(crate) enum Tcp {
     Resumed(Learning),
     /// A FIN of one side, while the other may send.
     HalfClosed,
+    /// The same, and the FIN is acknowledged.
+    FinAcked,
     /// A FIN of both, and one of them is not acknowledged.
     LastAck,
     /// A FIN of both.
@@ -34,8 +36,8 @@ impl Tcp {
     /// Whether both ends have shown that they want the connection.
     pub(crate) fn is_assured(self) -> bool {
         match self {
-            Tcp::Confirmed | Tcp::HalfClosed | Tcp::LastAck | Tcp::Closed => true,
-            Tcp::OutOfSync | Tcp::Resumed(_) => true,
+            Tcp::Confirmed | Tcp::HalfClosed | Tcp::FinAcked | Tcp::LastAck => true,
+            Tcp::Closed | Tcp::OutOfSync | Tcp::Resumed(_) => true,
             Tcp::Asked | Tcp::BothAsked | Tcp::PickedUp | Tcp::Answered | Tcp::Reset => false,
         }
     }

@@ -265,8 +265,8 @@ impl Flow {
         now: u64,
         policy: ZonePolicy,
     ) -> bool {
-        use Tcp::{Answered, Confirmed, HalfClosed, LastAck, OutOfSync, PickedUp};
-        let may_drift = [Answered, Confirmed, HalfClosed, LastAck, OutOfSync, PickedUp];
+        use Tcp::{Answered, Confirmed, FinAcked, HalfClosed, LastAck, OutOfSync, PickedUp};
+        let may_drift = [Answered, Confirmed, HalfClosed, FinAcked, LastAck, OutOfSync, PickedUp];
         let Some(sequence) = self.sequence.as_mut().filter(|_| may_drift.contains(&self.tcp))
         else {
             return false;
@@ -369,6 +369,10 @@ impl Flow {
             self.tcp = match self.tcp {
                 Tcp::Closed | Tcp::LastAck if !was_closed && !is_acked => Tcp::LastAck,
                 Tcp::LastAck => Tcp::Closed,
+                Tcp::HalfClosed if before == Tcp::HalfClosed => {
+                    let closer = usize::from(self.orig.tcp_flags & FIN == 0);
+                    if sequence.is_acked(closer) { Tcp::FinAcked } else { self.tcp }
+                }
                 same => same,
             };
         }
@@ -573,7 +577,7 @@ impl Flow {
                 Tcp::Resumed(_) if self.has_flag(FIN) => t.tcp_fin_wait,
                 Tcp::Confirmed | Tcp::Resumed(_) => t.tcp_established,
                 Tcp::OutOfSync => t.tcp_established.min(drift::SHORT),
-                Tcp::HalfClosed | Tcp::LastAck => t.tcp_fin_wait,
+                Tcp::HalfClosed | Tcp::FinAcked | Tcp::LastAck => t.tcp_fin_wait,
                 Tcp::Closed => t.tcp_time_wait,
                 Tcp::Reset => t.tcp_close,
             },

@@ -179,6 +179,11 @@ impl Sequence {
         a.acked == b.sent && b.acked == a.sent
     }
 
+    /// Whether the other end has acknowledged all that this one has sent.
+    pub(crate) fn is_acked(&self, from: usize) -> bool {
+        from_to(self.ends[from].sent, self.ends[1 - from].acked) >= 0
+    }
+
     /// Whether this end can have sent a segment that starts here: not behind all that it has sent,
     /// and not a largest window before what is acknowledged (RFC 5927 section 4.1).
     pub(crate) fn has_sent(&self, stage: Stage, from: usize, seq: u32) -> bool {
