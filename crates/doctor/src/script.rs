@@ -184,5 +184,7 @@ usage() {
     for upper in "/sys/class/net/$1"/upper_*; do
         [ ! -e "$upper" ] || echo "carries ${upper##*/upper_}"
     done
+    [ ! -r /proc/net/pppoe ] || awk -v name="$1" \
+        '$3 == name { print "carries a PPPoE session"; exit }' /proc/net/pppoe
 }
 "#;

@@ -242,6 +242,8 @@ fn nics_the_host_lives_on_are_guarded() {
         .nic("0000:01:00.2", "eno3", "i40e")
         .nic("0000:01:00.3", "eno4", "i40e")
         .nic("0000:01:00.4", "eno5", "i40e")
+        .nic("0000:01:00.5", "eno6", "i40e")
+        .with("proc/net/pppoe", "Id  Address  Device\n0000A1B2 02:00:00:00:00:09     eno6\n")
         .linked("sys/class/net/eno3/master", "../br0");
     let nic = |function: u8| machine.finding(&format!("nic 0000:01:00.{function}"));
     // Every host has such a NIC, so this is no warning.
@@ -249,6 +251,7 @@ fn nics_the_host_lives_on_are_guarded() {
     assert_eq!(nic(1), (Status::Note, "8086:1572 on i40e; eno2 has an address".into()));
     assert_eq!(nic(2), (Status::Note, "8086:1572 on i40e; eno3 belongs to br0".into()));
     assert_eq!(nic(3), (Status::Note, "8086:1572 on i40e; eno4 has an address".into()));
+    assert_eq!(nic(5), (Status::Note, "8086:1572 on i40e; eno6 carries a PPPoE session".into()));
     // A link-local address is automatic and does not mean use.
     let idle = "8086:1572 on i40e; idle; it has no IOMMU group (see vfio)";
     assert_eq!(nic(4), (Status::Note, idle.into()));
@@ -258,7 +261,7 @@ fn nics_the_host_lives_on_are_guarded() {
         let advice = finding.advice.as_deref().unwrap();
         assert_eq!(advice.starts_with("never"), finding.found != idle, "{advice}");
     }
-    assert_eq!(nics.len(), 5);
+    assert_eq!(nics.len(), 6);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(crate) struct Interface {
     pub(crate) address: bool,
     /// Bridge or bond that it belongs to.
     pub(crate) master: Option<String>,
-    /// An interface on top of it, such as a VLAN.
+    /// An interface on top of it, such as a VLAN, or a PPPoE session.
     pub(crate) upper: Option<String>,
     /// Longest packet in bytes.
     pub(crate) mtu: Option<u64>,
@@ -127,6 +127,14 @@ pub(super) fn here(root: Root, names: Vec<String>) -> impl Iterator<Item = Strin
     names.into_iter().filter(is_here)
 }
 
+/// True if a session of PPP over Ethernet runs over the interface. The session's own interface is
+/// no upper one in sysfs.
+fn carries_pppoe(root: Root, name: &str) -> bool {
+    // Columns: session, address of the peer, interface.
+    let sessions = root.text("proc/net/pppoe").unwrap_or_default();
+    sessions.lines().skip(1).any(|line| line.split_whitespace().nth(2) == Some(name))
+}
+
 pub(super) fn read_interface(root: Root, name: String) -> Interface {
     let routes = root.text("proc/net/route").unwrap_or_default();
     let mut interface = Interface {
@@ -134,7 +142,8 @@ pub(super) fn read_interface(root: Root, name: String) -> Interface {
         upper: root
             .names(&format!("{INTERFACES}/{name}"))
             .iter()
-            .find_map(|link| link.strip_prefix("upper_").map(str::to_owned)),
+            .find_map(|link| link.strip_prefix("upper_").map(str::to_owned))
+            .or_else(|| carries_pppoe(root, &name).then(|| "a PPPoE session".to_owned())),
         mtu: root.number(&format!("{INTERFACES}/{name}/mtu")),
         is_device: root.has(&format!("{INTERFACES}/{name}/device")),
         ..Interface::default()

@@ -197,6 +197,12 @@ fn a_nic_that_came_into_use_is_left_alone() {
         assert_eq!(output.status.code(), Some(1));
         assert!(!calls.contains("set-override"), "{calls}");
     }
+    let pppoe = "Id  Address  Device\n0000A1B2 02:00:00:00:00:09     eno2\n";
+    let machine = machine.with("proc/net/pppoe", pppoe);
+    let (output, calls) = run(&machine, &[("PORTS", "0000:01:00.1")]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("eno2 carries a PPPoE session: not bound"), "{errors}");
+    assert!(!calls.contains("set-override"), "{calls}");
     // In another namespace, nothing says what uses it.
     let machine = machine.with("proc/net/dev", "head | er\n");
     let (output, calls) = run(&machine, &[("PORTS", "0000:01:00.1")]);
