@@ -336,23 +336,26 @@ pub fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
     Ok(svg)
 }
 
-/// Writes a number with at most five digits: `0.25`, `19.9`, `9980`, `19684`, `25 k`.
+/// Writes a number with four digits and a prefix, so that numbers of one axis look alike: `0.25`,
+/// `19.9`, `980`, `1.5 k`, `19.68 k`, `2 M`.
 fn in_short(value: f64) -> String {
+    let (value, prefix) = match value.abs() {
+        999_950.0.. => (value / 1e6, " M"),
+        999.95.. => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
     let decimals = match value.abs() {
         ..0.0005 => 0,
-        0.0005..9.995 => 2,
-        9.995..99.95 => 1,
+        ..99.995 => 2,
+        ..999.95 => 1,
         _ => 0,
     };
-    if value.abs() >= 20_000.0 {
-        return format!("{:.0} k", value / 1e3);
-    }
     let text = format!("{value:.decimals$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    let short = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    format!("{short}{prefix}")
 }
 
 #[cfg(test)]
@@ -375,6 +378,15 @@ mod tests {
         1e16,
         1e300,
     ];
+
+    #[test]
+    fn numbers_of_an_axis_look_alike() {
+        let axis = [0.0, 5_000.0, 10_000.0, 12_500.0, 15_000.0, 20_000.0].map(in_short);
+        assert_eq!(axis, ["0", "5 k", "10 k", "12.5 k", "15 k", "20 k"]);
+        let others = [0.25, 19.9, 100.0, 999.9, 999.99, 19_684.0, 999_990.0, 2e6, -1500.0];
+        let texts = ["0.25", "19.9", "100", "999.9", "1 k", "19.68 k", "1 M", "2 M", "-1.5 k"];
+        assert_eq!(others.map(in_short), texts);
+    }
 
     #[test]
     fn charts_of_any_values_are_drawn() {

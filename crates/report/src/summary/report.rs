@@ -14,8 +14,14 @@ impl Summary {
         self.print_rejects(out)?;
         print_counts(out, "invalid packets", &self.invalid)?;
         print_counts(out, "packets that changed nothing", &self.ignored)?;
-        let created = units::thousands(self.flows.created);
-        writeln!(out, "flows: {created} created, {} active", units::thousands(self.flows.active))?;
+        let [created, active, restored] =
+            [self.flows.created, self.flows.active, self.snapshot.restored].map(units::thousands);
+        // Restored flows end too, so without them there may be more that ended than were created.
+        let restored = match self.snapshot.restored {
+            0 => String::new(),
+            _ => format!(", {restored} restored from the last run"),
+        };
+        writeln!(out, "flows: {created} created{restored}, {active} active")?;
         print_counts(out, "flows ended", &self.flows.ended)?;
         if self.flows.records_lost > 0 {
             let lost = units::thousands(self.flows.records_lost);

@@ -57,6 +57,16 @@ fn a_packet_too_few_or_too_many_is_seen() {
 }
 
 #[test]
+fn flows_that_ended_and_were_not_created_are_explained() {
+    let mut summary = Summary::new();
+    summary.add_engine(&stats());
+    assert!(report(&summary).contains("flows: 5 created, 1 active\n"));
+    summary.snapshot.restored = 2;
+    let report = report(&summary);
+    assert!(report.contains("flows: 5 created, 2 restored from the last run, 1 active\n"));
+}
+
+#[test]
 fn the_report_has_only_what_happened() {
     let mut summary = Summary::new();
     summary.add_engine(&stats());
