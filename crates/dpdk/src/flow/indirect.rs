@@ -30,11 +30,6 @@ fn rule_of(action: &Action) -> Rule {
 const COUNT: sys::rte_flow_action_type = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_COUNT;
 const AGE: sys::rte_flow_action_type = sys::rte_flow_action_type_RTE_FLOW_ACTION_TYPE_AGE;
 
-/// True for the kind of action whose update is of another form than the action.
-fn is_age(kind: sys::rte_flow_action_type) -> bool {
-    kind == AGE
-}
-
 /// True if an update of this action is given to drivers as its configuration, not as an action.
 fn is_update(action: &Action) -> bool {
     let names = ["age_update", "conntrack_update", "quota_update"];
@@ -94,8 +89,9 @@ impl Port {
         let lowered = RteRule::new(&rule)?;
         // SAFETY: the list has one action at least.
         let first = unsafe { *lowered.actions() };
-        let is_age_again = is_age(first.type_) && !is_update(to);
-        if self.indirect.get(&action) != Some(&first.type_) || is_age_again {
+        // Drivers take another form to update an age than to create it.
+        let is_wrong_form = first.type_ == AGE && !is_update(to);
+        if self.indirect.get(&action) != Some(&first.type_) || is_wrong_form {
             return Err(FlowError::other_kind());
         }
         let change = if is_update(to) { first.conf } else { lowered.actions().cast() };

@@ -71,6 +71,7 @@ mod snapshot;
 mod start_up;
 mod stateful;
 mod summary;
+mod testpmd_rules;
 mod twin;
 mod twin_async;
 mod twin_sources;
