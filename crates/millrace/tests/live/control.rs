@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
+use std::thread::JoinHandle;
 use testkit::host::{has_cpus, has_root_and, skip};
 use testkit::process::wait_until;
 use testkit::scratch::Scratch;
@@ -122,15 +123,8 @@ fn watching_ends_with_the_run_and_reports_trouble() {
     let error = |code: &str| format!("{{\"error\":{{\"code\":\"{code}\",\"text\":\"words\"}}}}\n");
     let part = stats[..20].to_owned();
     for (last, status) in [(error("ending"), 0), (part, 0), (error("busy"), 1)] {
-        let listener = UnixListener::bind(&socket).unwrap();
-        let answers = [format!("{stats}\n{{\"end\":{{\"matched\":0}}}}\n"), last];
-        let instance = std::thread::spawn(move || {
-            for answer in answers {
-                let mut stream = listener.accept().unwrap().0;
-                BufReader::new(&stream).read_line(&mut String::new()).unwrap();
-                stream.write_all(answer.as_bytes()).unwrap();
-            }
-        });
+        let whole = format!("{stats}\n{{\"end\":{{\"matched\":0}}}}\n");
+        let instance = answer(&socket, vec![whole, last]);
         let output = ask(&socket, &["stats", "--watch", "0.01", "--json"]);
         instance.join().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -139,6 +133,67 @@ fn watching_ends_with_the_run_and_reports_trouble() {
         assert_eq!(output.stdout, b"{\"duration_s\":1.0}\n");
         fs::remove_file(&socket).unwrap();
     }
+}
+
+/// Answers clients at this socket, each with the next answer.
+fn answer(socket: &str, answers: Vec<String>) -> JoinHandle<()> {
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let mut stream = listener.accept().unwrap().0;
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    })
+}
+
+const STATS: &str = r#"{"stats":{"summary":{"duration_s":1.0,
+    "directions":[{"packets":1234567},{"packets":0}]},"report":"flows: 1_000 created"}}"#;
+
+fn stats_answer() -> String {
+    format!("{}\n{{\"end\":{{\"matched\":0}}}}\n", STATS.replace('\n', ""))
+}
+
+/// script(1) of util-linux runs a command on a terminal.
+#[test]
+fn on_a_terminal_each_output_takes_the_place_of_the_one_before() {
+    if !has_root_and(&["script"]) {
+        return;
+    }
+    let scratch = scratch();
+    let socket = scratch.path("a.sock");
+    let instance = answer(&socket, vec![stats_answer(), stats_answer(), String::new()]);
+    let watch = ["stats", "--watch", "0.01", "--instance", &socket].join(" ");
+    let watch = format!("{} {watch}", env!("CARGO_BIN_EXE_millrace"));
+    let output = Command::new("script").args(["-qec", &watch, "/dev/null"]).output().unwrap();
+    instance.join().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let outputs: Vec<_> = text.split("\u{1b}[H\u{1b}[J").collect();
+    assert_eq!(outputs.len(), 3, "{text:?}");
+    assert!(outputs[1..].iter().all(|it| it.contains("up: 1_234_567 packets")), "{text:?}");
+}
+
+#[test]
+fn numbers_for_other_programs_have_no_underscores() {
+    let scratch = scratch();
+    let socket = scratch.path("a.sock");
+    let instance = answer(&socket, vec![stats_answer(), stats_answer()]);
+    let [raw, usual] = [&["stats", "--raw"][..], &["stats"]].map(|args| text(&socket, args));
+    instance.join().unwrap();
+    assert!(raw.contains("up: 1234567 packets") && raw.contains("1000 created"), "{raw}");
+    assert!(usual.contains("up: 1_234_567 packets") && usual.contains("1_000 created"), "{usual}");
+}
+
+#[test]
+fn who_names_a_process_that_is_none_sees_those_that_run() {
+    let bump = Setup::in_scratch(scratch()).pair("net_null0,no-rx=1", "net_null1,no-rx=1").start();
+    // Beyond the highest number that a process can have.
+    let output = ask("4194305", &["stats"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no running instance has the process ID 4194305; these run:"), "{said}");
+    assert!(said.contains(&format!("  {}  running for ", bump.id())), "{said}");
+    bump.finish().assert_balanced();
 }
 
 /// The mode of the socket denies access to other users. If the mode was changed, Millrace checks
