@@ -3,6 +3,8 @@
 
 use crate::Eal;
 use crate::sys;
+use std::hint::black_box;
+use std::sync::OnceLock;
 
 /// Returns the current value of the time-stamp counter. Its rate is constant; the read does not
 /// serialise.
@@ -45,6 +47,22 @@ pub fn tsc_after_loads() -> u64 {
     // the compiler leaves those loads in front of it.
     unsafe { core::arch::asm!("dsb ld", "isb", options(nostack, preserves_flags)) };
     tsc()
+}
+
+/// Returns the cycles that one reading of [`tsc`] takes: the median of the times between two
+/// readings. Measured at the first call.
+pub fn tsc_reading_cycles() -> u64 {
+    static CYCLES: OnceLock<u64> = OnceLock::new();
+    *CYCLES.get_or_init(|| {
+        let clock: fn() -> u64 = black_box(tsc);
+        let mut last = clock();
+        let mut between: [u64; 1001] = std::array::from_fn(|_| {
+            let before = std::mem::replace(&mut last, clock());
+            last.wrapping_sub(before)
+        });
+        between.sort_unstable();
+        between[between.len() / 2]
+    })
 }
 
 /// Returns the rate of [`tsc`] in hertz.

@@ -38,7 +38,7 @@ mod vmbus;
 
 pub use burst::{BURST_MAX, Burst};
 pub use cable::ring_cable;
-pub use clock::{tsc, tsc_after_loads, tsc_hz};
+pub use clock::{tsc, tsc_after_loads, tsc_hz, tsc_reading_cycles};
 pub use eal::{Eal, EalConfig, asks_for_help, version};
 pub use error::{EalError, Errno, MempoolError, PortError, Step};
 pub use lcore::{Job, Lcore};

@@ -2,7 +2,7 @@
 //! Measures the cycles that one worker takes to make a frame and send it to a port that drops all.
 
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, tsc, tsc_hz};
-use generator::{Clock, Lanes, PortTx, Sender, Session, Stage, Task};
+use generator::{Clock, Lanes, Laps, PortTx, Sender, Session, Stage, Task};
 use testkit::port::port_config;
 use testkit::stream;
 use traffic::stream::{StreamSetup, Streams};
@@ -32,7 +32,7 @@ fn cycles(sender: &mut Sender<Streams, PortTx>, clock: Clock) -> f64 {
         let mut frames = 0;
         while frames < least_frames {
             for _ in 0..100 {
-                sender.turn(clock.now(), Stage::Send);
+                sender.turn(clock.now(), Stage::Send, &mut Laps::off());
             }
             frames = sender.sent_since_report() - begin.1;
         }

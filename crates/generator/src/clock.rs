@@ -65,8 +65,9 @@ impl Clock {
         (cycles * i128::from(self.scale) >> 32) as i64
     }
 
+    /// Converts a value of the counter to nanoseconds since the start; 0 before it.
     #[inline(always)]
-    fn nanos(&self, tsc: u64) -> u64 {
+    pub(crate) fn nanos(&self, tsc: u64) -> u64 {
         let cycles = tsc.saturating_sub(self.start);
         (u128::from(cycles) * u128::from(self.scale) >> 32) as u64
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs the ends of connections of a [`Stack`] on a pair of queues.
 
+use crate::cycles::{Laps, Work};
 use crate::hand_off::HandOff;
 use crate::link::{Receive, TakenFrames, Transmit};
 use crate::neighbours::NO_STREAM;
@@ -205,9 +206,10 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
     /// Receives a burst and processes it, as far as there is room for answers, or if there has been
     /// none for a while; true if there was one.
     #[inline(always)]
-    fn receive(&mut self, now: u64) -> bool {
+    fn receive(&mut self, now: u64, laps: &mut Laps) -> bool {
         if self.done == self.burst {
             self.take_burst();
+            laps.lap(Work::Rx);
         }
         let first = self.done;
         while self.done < self.burst && (self.tx.room() > 0 || self.is_stuck(now)) {
@@ -221,6 +223,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
             }
             self.done += 1;
         }
+        laps.lap(Work::Verify);
         self.done > first
     }
 
@@ -352,7 +355,7 @@ fn answer_neighbour(stack: &mut Stack, mac: [u8; 6], frame: &[u8], out: &mut imp
 
 impl<T: Transmit, R: Receive> Task for Connections<T, R> {
     #[inline]
-    fn turn(&mut self, now: u64, stage: Stage) -> bool {
+    fn turn(&mut self, now: u64, stage: Stage, laps: &mut Laps) -> bool {
         if self.outbox.is_due(now) {
             self.hand_over(now);
         }
@@ -367,16 +370,19 @@ impl<T: Transmit, R: Receive> Task for Connections<T, R> {
             self.obey(command, now);
         }
         self.taken_before = self.tx.taken.packets;
-        let bursts = (0..BURSTS).take_while(|_| self.receive(now)).count() as u32;
+        let bursts = (0..BURSTS).take_while(|_| self.receive(now, laps)).count() as u32;
         let mut is_any = bursts > 0;
         is_any |= self.stack.expire(now, &mut self.tx);
+        laps.lap(Work::Pace);
         if self.is_aborting {
             self.is_aborting = self.stack.abort(BURST_MAX, now, &mut self.tx);
         } else if stage == Stage::Send && bursts < BURSTS {
             // Open connections go first: those that are due wait until the queue is empty.
             is_any |= self.stack.open(now, &mut self.tx);
         }
+        laps.lap(Work::Build);
         self.flush(now);
+        laps.lap(Work::Tx);
         is_any
     }
 

@@ -2,6 +2,7 @@
 //! Implements a wire for tests that loses, duplicates, reorders and damages packets. It counts each
 //! impairment exactly, so that tests can compare the receiver's figures with its own.
 
+use crate::cycles::Laps;
 use crate::lottery::{Impairment, Impairments, Lottery};
 use crate::task::{Stage, Task};
 use dpdk::{Burst, Mbuf, Mempool, RxQueue, TxQueue};
@@ -147,7 +148,7 @@ fn count(counter: &AtomicU64) {
 }
 
 impl Task for Impairer {
-    fn turn(&mut self, _now: u64, stage: Stage) -> bool {
+    fn turn(&mut self, _now: u64, stage: Stage, _laps: &mut Laps) -> bool {
         if !self.flush() {
             return false;
         }

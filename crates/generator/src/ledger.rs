@@ -359,7 +359,7 @@ impl QueueReport {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Clock, Lanes, Session, Stage, TakenFrames, Task, Transmit, WaitingFrame};
+    use crate::{Clock, Lanes, Laps, Session, Stage, TakenFrames, Task, Transmit, WaitingFrame};
     use traffic::{Source, Written};
 
     const FRAMES: u64 = 32;
@@ -427,7 +427,7 @@ mod tests {
         let mut sender = session.sender(Frames(0), 0, Stuck::default());
         let mut ledger = session.into_ledger();
         for now in [500, 1500, 2500, 3500] {
-            sender.turn(now, Stage::Send);
+            sender.turn(now, Stage::Send, &mut Laps::off());
         }
         ledger.poll();
         let mut lost = 0;

@@ -13,6 +13,7 @@
 mod bad_link;
 mod clock;
 mod connections;
+mod cycles;
 mod hand_off;
 mod impair;
 mod interval;
@@ -38,6 +39,7 @@ mod task;
 pub use bad_link::{BadLink, BadLinkCounters, BadRx, BadTx};
 pub use clock::Clock;
 pub use connections::{Connections, ConnectionsCommand, ConnectionsReport, commands};
+pub use cycles::{Laps, Work, WorkerCycles};
 pub use hand_off::{HandOff, hand_offs};
 pub use impair::{Impaired, Impairer};
 pub use interval::Interval;

@@ -3,6 +3,7 @@
 //! latency.
 
 use crate::Clock;
+use crate::cycles::{Laps, Work};
 use crate::lane::{Lane, LaneReport};
 use crate::link::Receive;
 use crate::neighbours::Responder;
@@ -247,7 +248,7 @@ impl<R: Receive> Receiver<R> {
 
 impl<R: Receive> Task for Receiver<R> {
     #[inline]
-    fn turn(&mut self, now: u64, _stage: Stage) -> bool {
+    fn turn(&mut self, now: u64, _stage: Stage, laps: &mut Laps) -> bool {
         if self.outbox.is_due(now) {
             self.hand_over(now);
         }
@@ -270,6 +271,7 @@ impl<R: Receive> Task for Receiver<R> {
             counts.is_lower_bound |= behind.is_none();
             let waiting = received as u64 + u64::from(behind.unwrap_or(0));
             counts.waiting_max = counts.waiting_max.max(waiting);
+            laps.lap(Work::Rx);
             let has_ours = match &mut self.check {
                 // This time is later than the send time of every packet of the burst.
                 Some(check) => {
@@ -284,7 +286,9 @@ impl<R: Receive> Task for Receiver<R> {
             if has_ours {
                 report.span.widen(now);
             }
+            laps.lap(Work::Verify);
             queue.rx.free();
+            laps.lap(Work::Rx);
         }
         is_any
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sends every frame back to the port that it came from, with source and destination exchanged.
 
+use crate::cycles::{Laps, Work};
 use crate::port::BurstSizes;
 use crate::reports::{Outbox, Report};
 use crate::task::{Stage, Task};
@@ -126,10 +127,16 @@ impl Lane {
     /// Receives, turns and sends a burst, once the previous one is sent. True if it received or
     /// finished a burst.
     #[inline(always)]
-    fn turn(&mut self, reflection: Reflection, report: &mut ReflectorReport) -> bool {
+    fn turn(
+        &mut self,
+        reflection: Reflection,
+        report: &mut ReflectorReport,
+        laps: &mut Laps,
+    ) -> bool {
         if !self.burst.is_empty() {
             self.tries += 1;
             self.send(reflection.bursts.tx, report);
+            laps.lap(Work::Tx);
             if self.burst.is_empty() {
                 return true;
             }
@@ -144,10 +151,13 @@ impl Lane {
             return false;
         }
         self.burst.prefetch();
+        laps.lap(Work::Rx);
         report.received += received as u64;
         self.turn_all(reflection.swap, report);
+        laps.lap(Work::Build);
         self.tries = 0;
         self.send(reflection.bursts.tx, report);
+        laps.lap(Work::Tx);
         true
     }
 
@@ -210,7 +220,7 @@ impl Addresses {
 
 impl Task for Reflector {
     #[inline]
-    fn turn(&mut self, now: u64, _stage: Stage) -> bool {
+    fn turn(&mut self, now: u64, _stage: Stage, laps: &mut Laps) -> bool {
         if self.outbox.is_due(now) {
             self.outbox.hand_over(now);
         }
@@ -219,7 +229,7 @@ impl Task for Reflector {
         report.longest_gap_ns = report.longest_gap_ns.max(gap);
         let mut is_any = false;
         for lane in &mut self.lanes {
-            is_any |= lane.turn(self.reflection, report);
+            is_any |= lane.turn(self.reflection, report, laps);
         }
         is_any
     }

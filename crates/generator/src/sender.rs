@@ -4,6 +4,7 @@
 //! If the port has no room for a frame, the sender keeps it and offers it again, so no number of a
 //! stream is skipped. Frames that the port never takes count as unsent, not as lost.
 
+use crate::cycles::{Laps, Work};
 use crate::link::{Transmit, WaitingFrame};
 use crate::neighbours::Replies;
 use crate::recent::RecentIntervals;
@@ -176,7 +177,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
 
     /// Makes the frames that are due.
     #[inline(always)]
-    fn fill(&mut self, now: u64) {
+    fn fill(&mut self, now: u64, laps: &mut Laps) {
         // A clock that has not started stands at 0.
         let elapsed = now.checked_sub(self.start).filter(|elapsed| *elapsed > 0);
         let Some(elapsed) = elapsed else { return };
@@ -192,6 +193,7 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         }
         let elapsed = elapsed - self.note_lateness(elapsed, due);
         let interval = now / self.interval_ns;
+        laps.lap(Work::Pace);
         if let Some(alike) = self.source.take_alike(room) {
             self.port.push_alike(interval as u32, alike);
             return;
@@ -341,16 +343,19 @@ impl<S: Source, T: Transmit> Sender<S, T> {
 
 impl<S: Source + Send, T: Transmit> Task for Sender<S, T> {
     #[inline]
-    fn turn(&mut self, now: u64, stage: Stage) -> bool {
+    fn turn(&mut self, now: u64, stage: Stage, laps: &mut Laps) -> bool {
         if self.outbox.is_due(now) {
             self.hand_over(now);
             self.port.read_clock();
+            laps.lap(Work::Count);
         }
         match stage {
-            Stage::Send => self.fill(now),
+            Stage::Send => self.fill(now, laps),
             _ => self.drain(now),
         }
+        laps.lap(Work::Build);
         let is_any = self.flush(now);
+        laps.lap(Work::Tx);
         if self.port.waiting() == 0 {
             self.replies.iter_mut().for_each(|replies| replies.send(&mut self.port));
         }

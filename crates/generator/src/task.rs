@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Runs tasks on workers, and ends them from the control thread.
 
+use crate::cycles::{CycleMeter, Laps, WorkerCycles};
+use dpdk::tsc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -51,27 +53,30 @@ impl Default for Phase {
 /// A task that shares a worker with others.
 pub trait Task: Send {
     /// Does a bounded piece of work at time `now`, in nanoseconds of the run; true if it did
-    /// anything.
-    fn turn(&mut self, now: u64, stage: Stage) -> bool;
+    /// anything. Notes in `laps` which kinds of work it did.
+    fn turn(&mut self, now: u64, stage: Stage, laps: &mut Laps) -> bool;
 
     /// Hands over the last report.
     fn finish(&mut self, now: u64);
 }
 
-/// Runs tasks in turn until the run ends; returns them.
+/// Runs tasks in turn until the run ends; returns them, and the cycles of the worker.
 pub fn run_tasks(
     mut tasks: Vec<Box<dyn Task>>,
     clock: crate::Clock,
     phase: &Phase,
-) -> Vec<Box<dyn Task>> {
+) -> (Vec<Box<dyn Task>>, WorkerCycles) {
+    let mut meter = CycleMeter::new(tsc());
     loop {
         let stage = phase.get();
         for task in &mut tasks {
-            task.turn(clock.now(), stage);
+            let now = clock.nanos(meter.begin());
+            let is_busy = task.turn(now, stage, &mut meter.laps);
+            meter.end(is_busy, tsc());
         }
         if stage == Stage::End {
             tasks.iter_mut().for_each(|task| task.finish(clock.now()));
-            return tasks;
+            return (tasks, meter.cycles());
         }
     }
 }

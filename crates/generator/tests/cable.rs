@@ -5,8 +5,8 @@ mod common;
 
 use common::{Bench, checks};
 use generator::{
-    BurstSizes, Lanes, Phase, Receive, Reflection, Reflector, ReflectorQueue, ReflectorReport,
-    Session, Stage, TakenFrames, Task, Totals, Transmit, mailbox,
+    BurstSizes, Lanes, Laps, Phase, Receive, Reflection, Reflector, ReflectorQueue,
+    ReflectorReport, Session, Stage, TakenFrames, Task, Totals, Transmit, mailbox,
 };
 use std::sync::Arc;
 use testkit::stream::{setup, streams};
@@ -40,7 +40,9 @@ fn run_in(bursts: BurstSizes, bench: &mut Bench, texts: &[&str]) -> (Totals, Ref
     let mut idle_turns = 0;
     while idle_turns < 100 {
         let mut is_any = false;
-        tasks.iter_mut().for_each(|task| is_any |= task.turn(clock.now(), phase.get()));
+        tasks
+            .iter_mut()
+            .for_each(|task| is_any |= task.turn(clock.now(), phase.get(), &mut Laps::off()));
         idle_turns = if is_any || !ledger.is_all_sent() { 0 } else { idle_turns + 1 };
         ledger.poll();
     }

@@ -3,8 +3,8 @@
 
 use dpdk::{Eal, Mempool, Port, ring_cable};
 use generator::{
-    Clock, Connections, ConnectionsCommand, ConnectionsReport, Inbox, PortRx, PortTx, Stage, Task,
-    commands, hand_offs, mailbox,
+    Clock, Connections, ConnectionsCommand, ConnectionsReport, Inbox, Laps, PortRx, PortTx, Stage,
+    Task, commands, hand_offs, mailbox,
 };
 use rtrb::Producer;
 use stateful::{Counter, Counters, Profile, Role, Sharing, Stack, StackConfig};
@@ -103,7 +103,9 @@ impl Run {
         }
         while self.counted.iter().any(|it| it[Counter::Completed] < expected) {
             let now = self.clock.now();
-            self.tasks.iter_mut().for_each(|task| _ = task.turn(now, Stage::Send));
+            self.tasks
+                .iter_mut()
+                .for_each(|task| _ = task.turn(now, Stage::Send, &mut Laps::off()));
             self.collect();
             assert!(now < 20_000_000_000, "{:?}", self.counted);
         }

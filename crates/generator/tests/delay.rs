@@ -5,7 +5,7 @@ mod common;
 
 use common::{Bench, checks};
 use dpdk::{BURST_MAX, Burst};
-use generator::{Clock, Lanes, Session, Stage, Task};
+use generator::{Clock, Lanes, Laps, Session, Stage, Task};
 use std::collections::VecDeque;
 use testkit::stream::{setup, streams};
 
@@ -32,7 +32,7 @@ fn median(bench: &mut Bench) -> u64 {
     let mut held: VecDeque<(u64, Burst)> = VecDeque::new();
     let mut received = 0;
     while received < 200 {
-        sender.turn(clock.now(), Stage::Send);
+        sender.turn(clock.now(), Stage::Send, &mut Laps::off());
         let mut burst = Burst::new();
         if from.burst(&mut burst) > 0 {
             held.push_back((clock.now() + HELD_NS, burst));
@@ -41,10 +41,10 @@ fn median(bench: &mut Bench) -> u64 {
             let (_, mut burst) = held.pop_front().unwrap();
             received += to.burst(&mut burst);
         }
-        receiver.turn(clock.now(), Stage::Send);
+        receiver.turn(clock.now(), Stage::Send, &mut Laps::off());
     }
     for task in [&mut sender as &mut dyn Task, &mut receiver] {
-        task.turn(clock.now(), Stage::Drain);
+        task.turn(clock.now(), Stage::Drain, &mut Laps::off());
         task.finish(clock.now());
     }
     ledger.poll();

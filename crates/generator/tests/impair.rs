@@ -6,7 +6,7 @@ mod common;
 
 use common::{Bench, checks, rx};
 use dpdk::BURST_MAX;
-use generator::{Impairer, Impairments, LaneReport, Lanes, Phase, Session, Stage, Task};
+use generator::{Impairer, Impairments, LaneReport, Lanes, Laps, Phase, Session, Stage, Task};
 use testkit::stream::{setup, streams};
 use traffic::StampKey;
 
@@ -30,7 +30,9 @@ fn check(bench: &mut Bench, texts: &[&str], impairments: Impairments, seed: u64)
     let mut idle_turns = 0;
     while idle_turns < 100 {
         let mut is_any = false;
-        tasks.iter_mut().for_each(|task| is_any |= task.turn(bench.clock.now(), phase.get()));
+        tasks
+            .iter_mut()
+            .for_each(|task| is_any |= task.turn(bench.clock.now(), phase.get(), &mut Laps::off()));
         ledger.poll();
         if ledger.is_all_sent() {
             phase.set(Stage::Drain);

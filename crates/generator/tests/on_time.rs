@@ -5,7 +5,7 @@ mod common;
 
 use common::{Bench, checks, rx};
 use dpdk::{BURST_MAX, Port, SendTime};
-use generator::{Lanes, PortReading, PortTx, SendTimes, Session, Stage, Task, Totals};
+use generator::{Lanes, Laps, PortReading, PortTx, SendTimes, Session, Stage, Task, Totals};
 use std::time::Duration;
 use testkit::host::twin_driver_or_skip;
 use testkit::stream::{setup, streams};
@@ -39,7 +39,7 @@ fn run(bench: &mut Bench) -> Totals {
     while idle_turns < 100 {
         let mut is_any = false;
         for task in [&mut sender as &mut dyn Task, &mut receiver] {
-            is_any |= task.turn(clock.now(), Stage::Send);
+            is_any |= task.turn(clock.now(), Stage::Send, &mut Laps::off());
         }
         idle_turns = if is_any || !ledger.is_all_sent() { 0 } else { idle_turns + 1 };
         ledger.poll();

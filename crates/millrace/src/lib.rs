@@ -23,6 +23,7 @@ mod start;
 mod tester;
 mod threads;
 mod twin_driver;
+mod worker_cycles;
 
 use clap::{Parser, Subcommand};
 use results::names::printable_lines;

@@ -4,7 +4,7 @@
 use crate::cpu_locks;
 use crate::placement::describe_placement;
 use anyhow::Context;
-use generator::{Clock, Phase, Task, run_tasks};
+use generator::{Clock, Phase, Task, WorkerCycles, run_tasks};
 use report::output::write_line;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) fn launch(
     cpus: &[u32],
     clock: Clock,
     phase: &Phase,
-) -> anyhow::Result<Vec<JoinHandle<()>>> {
+) -> anyhow::Result<Vec<JoinHandle<WorkerCycles>>> {
     let mut threads = Vec::new();
     for (number, tasks) in workers.into_iter().enumerate() {
         let phase = phase.clone();
@@ -40,7 +40,7 @@ pub(crate) fn launch(
                 // A worker that cannot be pinned may migrate, but works as well.
                 let _ = sched_setaffinity(None, &set);
             }
-            drop(run_tasks(tasks, clock, &phase));
+            run_tasks(tasks, clock, &phase).1
         };
         let thread = Builder::new().name(format!("worker{number}")).spawn(run);
         threads.push(thread.context("cannot start a worker")?);

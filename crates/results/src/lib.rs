@@ -25,6 +25,7 @@ pub mod side_by_side;
 pub mod table;
 mod text;
 pub mod units;
+pub mod workers;
 
 pub use run::{ReadError, Run};
 pub use schema::{

@@ -4,6 +4,7 @@
 //! too.
 
 use crate::histogram::LatencyStep;
+use crate::workers::WorkerResult;
 use serde::{Deserialize, Serialize};
 
 /// Value of the member `kind`.
@@ -48,6 +49,9 @@ pub struct Results {
     /// Counts of each receive queue.
     #[serde(default)]
     pub queues: Vec<QueueResult>,
+    /// Cycles of each worker.
+    #[serde(default)]
+    pub workers: Vec<WorkerResult>,
     /// Packets that no port took.
     pub unsent: u64,
     /// Times that a port took fewer packets than were offered.

@@ -90,6 +90,7 @@ pub(crate) fn results() -> Results {
         received: Counted::new(2_999_900, 179_994_000, 3_000_000_000),
         senders: vec![SenderResult { port: "eth1".to_owned(), ..SenderResult::default() }],
         queues: (0..2).map(queue).collect(),
+        workers: Vec::new(),
         unsent: 0,
         port_full: 7,
         put_off_s: 0.0,

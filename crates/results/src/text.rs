@@ -5,7 +5,7 @@ use crate::schema::{
     Interval, Latency, Link, Pacing, PortResult, QueueResult, Results, SenderResult, StreamLatency,
     StreamResult, Verified,
 };
-use crate::{histogram, names, table, units, wire_bits};
+use crate::{histogram, names, table, units, wire_bits, workers};
 use std::io::{self, Write};
 
 const HEADING: &str =
@@ -102,6 +102,7 @@ impl Results {
             writeln!(out, "{line}")?;
         }
         self.pacing.print(out)?;
+        workers::print(&self.workers, out)?;
         self.print_noise(out)
     }
 

@@ -5,7 +5,7 @@ use crate::arrivals::{Arrivals, ReceiveOptions};
 use crate::counts::{KernelCounts, Remedy};
 use crate::sys::{Name, Opt, Outgoing, SendRing, Socket, SocketError};
 use crate::udp::JOINED_MAX;
-use generator::{Outbox, PublishedCounters, Report, Stage, Task};
+use generator::{Laps, Outbox, PublishedCounters, Report, Stage, Task, Work};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -190,11 +190,12 @@ pub struct Echo {
 
 impl Echo {
     /// Receives a batch and sends it back; true if datagrams had arrived.
-    fn reflect_batch(&mut self) -> bool {
+    fn reflect_batch(&mut self, laps: &mut Laps) -> bool {
         let count = match self.arrivals.receive() {
             Ok(count) => count,
             Err(error) => return self.note_receive_error(error),
         };
+        laps.lap(Work::Rx);
         let report = self.outbox.current();
         for number in 0..count {
             let arrived = self.arrivals.arrived(number);
@@ -212,7 +213,9 @@ impl Echo {
             let name = *self.arrivals.name(number);
             self.outgoing.push_joined(name, arrived.place(), arrived.segment);
         }
+        laps.lap(Work::Build);
         self.send_all();
+        laps.lap(Work::Tx);
         self.arrivals.free();
         count > 0
     }
@@ -241,18 +244,21 @@ impl Echo {
     }
 
     /// Receives one datagram and sends it back; true if one had arrived.
-    fn reflect_one(&mut self, room: &mut [u8]) -> bool {
+    fn reflect_one(&mut self, room: &mut [u8], laps: &mut Laps) -> bool {
         let (len, name) = match self.socket.receive_from(room) {
             Ok(received) => received,
             Err(error) => return self.note_receive_error(error),
         };
+        laps.lap(Work::Rx);
         let report = self.outbox.current();
         report.received += 1;
         report.bytes += len.min(room.len()) as u64;
         match room.get_mut(..len) {
             Some(datagram) => {
                 report.answered += u64::from(answer_payload(datagram, || self.published.get()));
+                laps.lap(Work::Build);
                 self.send_one(datagram, &name);
+                laps.lap(Work::Tx);
             }
             None => report.too_long += 1,
         }
@@ -284,15 +290,15 @@ impl Echo {
 
 impl Task for Echo {
     #[inline]
-    fn turn(&mut self, now: u64, _stage: Stage) -> bool {
+    fn turn(&mut self, now: u64, _stage: Stage, laps: &mut Laps) -> bool {
         if self.outbox.is_due(now) {
             self.outbox.hand_over(now);
         }
         let report = self.outbox.current();
         let gap = self.last_turn.replace(now).map_or(0, |before| now - before);
         report.longest_gap_ns = report.longest_gap_ns.max(gap);
-        let Some(mut room) = self.single.take() else { return self.reflect_batch() };
-        let is_any = self.reflect_one(&mut room);
+        let Some(mut room) = self.single.take() else { return self.reflect_batch(laps) };
+        let is_any = self.reflect_one(&mut room, laps);
         self.single = Some(room);
         is_any
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{run, udp_streams};
-use generator::{Inbox, Phase, Task, mailbox};
+use generator::{Inbox, Laps, Phase, Task, mailbox};
 use sockets::{Echo, EchoOptions, EchoPort, EchoReport, UdpOptions, UdpPort};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -31,7 +31,9 @@ impl Reflector {
     }
 
     fn turn(&mut self) {
-        self.tasks.iter_mut().for_each(|task| _ = task.turn(0, Phase::new().get()));
+        self.tasks
+            .iter_mut()
+            .for_each(|task| _ = task.turn(0, Phase::new().get(), &mut Laps::off()));
     }
 
     /// Ends it; returns the sum of the reports.

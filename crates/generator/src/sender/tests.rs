@@ -114,18 +114,18 @@ fn taken(sender: &mut Sender<Even, Keeper>) -> Vec<Pushed> {
 #[test]
 fn a_port_that_keeps_frames_gets_those_of_the_next_time() {
     let (mut sender, _inbox) = sender(100, 100);
-    sender.turn(100, Stage::Send);
+    sender.turn(100, Stage::Send, &mut Laps::off());
     assert!(taken(&mut sender).is_empty(), "not before the start");
-    sender.turn(101, Stage::Send);
+    sender.turn(101, Stage::Send, &mut Laps::off());
     let at = |ns: u64| Pushed { at: Some(ns), stamp: ns, interval: 0 };
     assert_eq!(taken(&mut sender), [at(120), at(140)]);
     // Nothing is due until 160 - 50.
-    sender.turn(109, Stage::Send);
+    sender.turn(109, Stage::Send, &mut Laps::off());
     assert!(taken(&mut sender).is_empty());
-    sender.turn(110, Stage::Send);
+    sender.turn(110, Stage::Send, &mut Laps::off());
     assert_eq!(taken(&mut sender), [at(160)]);
     // Frames that are late or due now depart now: the port need not keep them.
-    sender.turn(200, Stage::Send);
+    sender.turn(200, Stage::Send, &mut Laps::off());
     let now = Pushed { at: None, stamp: 200, interval: 0 };
     assert_eq!(taken(&mut sender), [now, now, at(220), at(240)]);
     let report = sender.outbox.current();
@@ -139,13 +139,13 @@ fn a_port_that_keeps_frames_gets_those_of_the_next_time() {
 #[test]
 fn frames_count_in_the_interval_in_which_they_depart() {
     let (mut sender, _inbox) = sender(100, 1);
-    (0..50).for_each(|turn| _ = sender.turn(2 + turn * 20, Stage::Send));
+    (0..50).for_each(|turn| _ = sender.turn(2 + turn * 20, Stage::Send, &mut Laps::off()));
     assert_eq!(sender.outbox.current().stamped.counts().collect::<Vec<_>>(), [(0, 49), (1, 2)]);
     let pushed = taken(&mut sender);
     assert!(pushed.iter().all(|it| u64::from(it.interval) == it.stamp / INTERVAL_NS));
     assert_eq!(pushed.len(), 51);
     assert_eq!(sender.port.times_read, 0);
-    sender.turn(1002, Stage::Send);
+    sender.turn(1002, Stage::Send, &mut Laps::off());
     assert_eq!(sender.port.times_read, 1, "once a report");
 }
 
@@ -153,7 +153,7 @@ fn frames_count_in_the_interval_in_which_they_depart() {
 fn all_is_sent_once_the_last_frame_has_departed() {
     let (mut sender, mut inbox) = sender(2, 1);
     for (now, is_done) in [(2, false), (3, false), (40, false), (41, true)] {
-        sender.turn(now, Stage::Send);
+        sender.turn(now, Stage::Send, &mut Laps::off());
         assert_eq!(sender.is_done, is_done, "at {now}");
     }
     let mut reports = 0;
@@ -169,10 +169,10 @@ fn all_is_sent_once_the_last_frame_has_departed() {
 fn frames_that_are_not_due_yet_put_nothing_off() {
     let (mut sender, _inbox) = sender(100, 1);
     sender.port.has_room = false;
-    sender.turn(2, Stage::Send);
+    sender.turn(2, Stage::Send, &mut Laps::off());
     assert_eq!(sender.outbox.current().put_off_ns, 0);
     // The first frame was due 20 ns after the start, and may be late by `CATCH_UP_NS`.
-    sender.turn(21 + CATCH_UP_NS + 7, Stage::Send);
+    sender.turn(21 + CATCH_UP_NS + 7, Stage::Send, &mut Laps::off());
     assert_eq!(sender.outbox.current().put_off_ns, 7);
     assert!(taken(&mut sender).is_empty());
 }
@@ -180,11 +180,11 @@ fn frames_that_are_not_due_yet_put_nothing_off() {
 #[test]
 fn what_a_port_held_up_to_the_end_is_put_off() {
     let (mut sender, _inbox) = sender(100, 1);
-    sender.turn(21, Stage::Send);
+    sender.turn(21, Stage::Send, &mut Laps::off());
     // The port did not come back until after the end. Frame 4 was due at 80.
     assert_eq!(taken(&mut sender).len(), 3);
-    sender.turn(1 + 80 + CATCH_UP_NS + 500, Stage::Drain);
+    sender.turn(1 + 80 + CATCH_UP_NS + 500, Stage::Drain, &mut Laps::off());
     assert_eq!(sender.outbox.current().put_off_ns, 500);
-    sender.turn(1 + 80 + CATCH_UP_NS + 900, Stage::Drain);
+    sender.turn(1 + 80 + CATCH_UP_NS + 900, Stage::Drain, &mut Laps::off());
     assert_eq!(sender.outbox.current().put_off_ns, 500, "once");
 }

@@ -14,6 +14,7 @@ use config::MTU_RANGE;
 use doctor::host::CpuList;
 use report::output::{JsonFile, write_line_at_once};
 use results::units;
+use results::workers::{self, WorkerResult};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -148,6 +149,8 @@ struct Counters {
     without_ports: BTreeMap<&'static str, u64>,
     /// Longest time between two polls of a worker, in nanoseconds.
     longest_gap_ns: u64,
+    /// Cycles of each worker.
+    workers: Vec<WorkerResult>,
     /// Packets that the ports themselves lost; empty with sockets.
     ports: Vec<PortLosses>,
 }
@@ -250,6 +253,6 @@ impl Counters {
                 writeln!(out, "  port {}, {arg}: {}", port.name, units::thousands(count))?;
             }
         }
-        Ok(())
+        workers::print(&self.workers, out)
     }
 }

@@ -80,7 +80,9 @@ mod tests {
             let port = PortCounts { name: String::new(), stats, before };
             let totals = Totals { client: Some(end), server: None };
             let (intervals, impaired) = (Vec::new(), Vec::new());
-            let balance = Finished { totals, intervals, ports: vec![port], impaired }.balances()[0];
+            let balance =
+                Finished { totals, intervals, ports: vec![port], impaired, workers: Vec::new() }
+                    .balances()[0];
             (balance.is_sent_whole(), balance.is_received_whole(), balance.is_kept())
         };
         assert_eq!(kept(end(100, 0, 70)), (true, true, true));

@@ -6,12 +6,14 @@ use super::next_hop::NextHops;
 use super::totals::{Ledger, Totals};
 use crate::cpu_locks;
 use crate::ports::{OpenOptions, OpenPorts, PortNames, Tuning};
+use crate::worker_cycles::join_lcores;
 use anyhow::{Context, bail};
 use dpdk::{Job, Mempool, Port, PortStats, RxQueue, TxQueue};
 use generator::{
     BadLink, BurstSizes, Clock, Connections, ConnectionsCommand, ConnectionsReport, Phase, PortRx,
-    PortTx, RxQueues, Stage, Task, TxQueues, commands, hand_offs, mailbox, run_tasks,
+    PortTx, RxQueues, Stage, Task, TxQueues, WorkerCycles, commands, hand_offs, mailbox, run_tasks,
 };
+use results::workers::WorkerResult;
 use rtrb::{Producer, PushError};
 use stateful::{CAPACITY_MAX, Profile, Role, Sharing, Stack, StackConfig};
 use std::net::IpAddr;
@@ -144,7 +146,9 @@ fn capacity_of_task(capacity: u32, tasks: u16, role: Role) -> u32 {
 pub(crate) struct Session {
     /// `None` once they are closed.
     open: Option<OpenPorts>,
-    jobs: Vec<Job<()>>,
+    jobs: Vec<Job<WorkerCycles>>,
+    /// Cycles of the workers that have ended.
+    workers: Vec<WorkerResult>,
     phase: Phase,
     /// Commands for tasks, those of clients first.
     commands: Vec<(Role, Producer<ConnectionsCommand>)>,
@@ -197,6 +201,7 @@ impl Session {
         let begun = Instant::now() + START;
         let mut session = Self {
             jobs: Vec::new(),
+            workers: Vec::new(),
             phase: Phase::new(),
             commands: Vec::new(),
             ledger: Ledger::default(),
@@ -286,7 +291,7 @@ impl Session {
         let lcores = std::mem::take(&mut open.lcores);
         let jobs = lcores.into_iter().zip(of_workers).map(|(lcore, tasks)| {
             let phase = self.phase.clone();
-            lcore.launch(move || drop(run_tasks(tasks, clock, &phase)))
+            lcore.launch(move || run_tasks(tasks, clock, &phase).1)
         });
         self.jobs = jobs.collect();
     }
@@ -391,12 +396,14 @@ impl Session {
         }
         let totals = std::mem::take(&mut self.ledger.totals);
         let impaired = self.bad_links.counts();
-        Finished { totals, intervals, ports: self.ports(), impaired }
+        let workers = std::mem::take(&mut self.workers);
+        Finished { totals, intervals, ports: self.ports(), impaired, workers }
     }
 
     fn end_workers(&mut self) {
         self.phase.set(Stage::End);
-        std::mem::take(&mut self.jobs).into_iter().for_each(|job| _ = job.join());
+        let cpus = self.open.as_ref().map_or(&[][..], |open| &open.cpus);
+        self.workers.extend(join_lcores(std::mem::take(&mut self.jobs), cpus));
     }
 }
 
@@ -417,6 +424,8 @@ pub(crate) struct Finished {
     pub(crate) ports: Vec<PortCounts>,
     /// Frames that a bad link has impaired.
     pub(crate) impaired: Vec<ImpairedCount>,
+    /// Cycles of each worker.
+    pub(crate) workers: Vec<WorkerResult>,
 }
 
 /// Counters of a port.

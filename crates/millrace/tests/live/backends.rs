@@ -3,6 +3,7 @@
 //! between two network namespaces.
 
 use crate::bump::{count, turn};
+use crate::cycles::assert_work_of_all;
 use crate::lan::{ENDS, Lan};
 use crate::runs_all_cases;
 use serde_json::Value;
@@ -94,6 +95,8 @@ fn every_pair_of_backends_accounts_for_every_packet() {
             let foreign = count(&verified["foreign"]);
             assert_eq!(count(&counters["reflected"]), 1000 + foreign, "{context}");
             assert!(is_port || dropped == 0, "{context}");
+            assert_work_of_all(&results["workers"], &["build", "tx", "rx"]);
+            assert_work_of_all(&counters["workers"], &["rx", "tx"]);
         }
     }
 }

@@ -63,6 +63,21 @@ fn a_cpu_on_which_another_instance_polls_is_busy() {
     bump.finish().assert_good();
 }
 
+/// Checks workers of a generator or reflector: they did this kind of work, and the kinds add up.
+#[track_caller]
+pub(crate) fn assert_work_of_all(workers: &Value, kinds: &[&str]) {
+    let workers = workers.as_array().expect("a list of workers");
+    assert!(!workers.is_empty());
+    for worker in workers {
+        assert!(count(&worker["busy_cycles"]) > 0, "{worker:#}");
+        assert_eq!(total(&worker["stage_cycles"]), count(&worker["busy_cycles"]), "{worker:#}");
+    }
+    for kind in kinds {
+        let of_worker = |worker: &Value| count(&worker["stage_cycles"][kind]);
+        assert!(workers.iter().map(of_worker).sum::<u64>() > 0, "{kind}: {workers:#?}");
+    }
+}
+
 fn utilization(ended: &Ended) -> f64 {
     ended.summary()["cpu_util_percent"].as_f64().unwrap()
 }

@@ -3,6 +3,7 @@
 //! namespaces, and arguments that are refused.
 
 use crate::bump::{count, turn};
+use crate::cycles::assert_work_of_all;
 use crate::lan::{ENDS, Lan};
 use crate::new_scratch;
 use crate::peer::{Testpmd, at};
@@ -265,10 +266,12 @@ fn a_reflector_answers_for_its_address_and_reports_its_counters() {
     assert_eq!(counts.map(|member| count(&found[member])), [0; 3], "{found:#}");
     // The counters are those of the run. They include neither earlier packets nor queries.
     assert_eq!(count(&found["reflected"]), 2000, "{found:#}");
+    assert_work_of_all(&results["workers"], &["build", "tx", "rx", "verify"]);
     reflector.signal("TERM");
     let printed = reflector.rest_of_stdout();
     let counters: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(counters["ports"][0]["imissed"], 0, "{counters:#}");
+    assert_work_of_all(&counters["workers"], &["rx", "build", "tx"]);
 }
 
 #[test]

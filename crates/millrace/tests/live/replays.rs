@@ -3,6 +3,7 @@
 //! are released one after the other, and the files and metrics of a run.
 
 use crate::bump::{count, turn};
+use crate::cycles::assert_work_of_all;
 use crate::new_scratch;
 use crate::twin::driver;
 use serde_json::Value;
@@ -78,6 +79,7 @@ fn sessions_of_a_capture_are_replayed() {
         assert_eq!(balance["received_by_ends"], balance["received_by_port"], "{balance}");
         assert_eq!(balance["is_kept"], true);
     }
+    assert_work_of_all(&results["workers"], &["pace", "build", "tx", "rx", "verify"]);
     let rows = scratch.read("a.csv");
     let mut rows = rows.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let heading = rows.next().unwrap();

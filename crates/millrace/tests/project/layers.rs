@@ -6,13 +6,14 @@ use std::path::Path;
 use testkit::layers::SourceTree;
 
 /// A room may import only what stands before it. The rooms of a run are those of `live`.
-const ORDER: [&str; 34] = [
+const ORDER: [&str; 35] = [
     "signals",
     "privileges",
     "twin_driver",
     "cpu_locks",
     "placement",
     "threads",
+    "worker_cycles",
     "netdev",
     "start",
     "backend",

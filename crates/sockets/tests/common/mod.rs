@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use generator::{
-    Checks, Clock, ForeignFrameHandler, Lanes, Phase, PortQueue, Receive, Session, Stage, Task,
-    Totals, Transmit,
+    Checks, Clock, ForeignFrameHandler, Lanes, Laps, Phase, PortQueue, Receive, Session, Stage,
+    Task, Totals, Transmit,
 };
 use sockets::UdpStream;
 use std::time::{Duration, Instant};
@@ -59,11 +59,11 @@ pub(crate) fn run<T: Transmit, R: Receive>(
     let phase = Phase::new();
     let mut quiet_since = Instant::now();
     while quiet_since.elapsed() < QUIET {
-        let mut is_any = sender.turn(clock.now(), phase.get());
+        let mut is_any = sender.turn(clock.now(), phase.get(), &mut Laps::off());
         for other in others.iter_mut() {
-            is_any |= other.turn(clock.now(), phase.get());
+            is_any |= other.turn(clock.now(), phase.get(), &mut Laps::off());
         }
-        is_any |= receiver.turn(clock.now(), phase.get());
+        is_any |= receiver.turn(clock.now(), phase.get(), &mut Laps::off());
         ledger.poll();
         if is_any {
             quiet_since = Instant::now();

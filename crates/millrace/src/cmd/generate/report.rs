@@ -18,6 +18,7 @@ use generator::Totals;
 use report::output::{write_line, write_line_at_once};
 use results::live::LiveView;
 use results::metrics::Scrape;
+use results::workers::WorkerResult;
 use results::{Count, Host, Interval, IntervalLines, KIND, PortResult, Results, Run};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -221,6 +222,7 @@ impl<'a> Reporter<'a> {
             received: counted(totals.received, totals.received_bytes, totals.received_span),
             senders: totals.senders.iter().map(|it| sender(it, &self.port_names)).collect(),
             queues: totals.queues.iter().map(|it| queue(it, &self.port_names)).collect(),
+            workers: Vec::new(),
             unsent: totals.unsent(),
             port_full: totals.port_full(),
             put_off_s: totals.put_off_ns as f64 / 1e9,
@@ -235,7 +237,12 @@ impl<'a> Reporter<'a> {
     /// Writes the results: files first, then the text. An output that fails does not stop the
     /// others. Returns the exit status: 1 if an output failed or the results are not good. A closed
     /// standard output is no failure. A run that ended before it sent anything writes no results.
-    pub(super) fn finish(mut self, totals: &Totals, sent_for: Duration) -> ExitCode {
+    pub(super) fn finish(
+        mut self,
+        totals: &Totals,
+        sent_for: Duration,
+        workers: Vec<WorkerResult>,
+    ) -> ExitCode {
         if !self.has_begun && totals.sent == [0, 0] {
             let message = "millrace: interrupted before sending began: nothing was sent, and files \
                            are unchanged";
@@ -248,7 +255,7 @@ impl<'a> Reporter<'a> {
             let named = |name: &String| PortResult { name: name.clone(), ..PortResult::default() };
             self.port_names.iter().map(named).collect()
         });
-        let results = Results { intervals, ..self.results(ports, totals, sent_for) };
+        let results = Results { intervals, workers, ..self.results(ports, totals, sent_for) };
         let Outputs { json, page, terminal, .. } = self.outputs;
         drop(terminal);
         let is_stdout = json.is_stdout();

@@ -14,9 +14,11 @@ use super::{GenArgs, Payload, Stats, selftest, sockets};
 use crate::backend::Backend;
 use crate::ports::{LinkWatch, OpenOptions, OpenPorts, PortNames};
 use crate::signals;
+use crate::worker_cycles::join_lcores;
 use anyhow::{Context, bail};
 use generator::{Clock, Ledger, Phase, Stage, StreamTotals, Totals};
 use report::output::write_line;
+use results::workers::WorkerResult;
 use std::cell::Cell;
 use std::io;
 use std::process::ExitCode;
@@ -160,8 +162,7 @@ fn run_on(names: &PortNames, args: &GenArgs, link: &LinkSettings) -> anyhow::Res
     let sent_for = control.conduct(args.duration.or(load.duration()), args.late, &interrupted);
     reflectors.set(queries.end());
     control.end_workers();
-    jobs.into_iter().for_each(|job| _ = job.join());
-    let status = control.finish(sent_for);
+    let status = control.finish(sent_for, join_lcores(jobs, &open.cpus));
     open.close();
     Ok(status)
 }
@@ -262,11 +263,11 @@ impl<'a> Control<'a> {
 
     /// Takes the last reports of the ended workers, and writes the results. Returns the exit
     /// status.
-    pub(super) fn finish(mut self, sent_for: Duration) -> ExitCode {
+    pub(super) fn finish(mut self, sent_for: Duration, workers: Vec<WorkerResult>) -> ExitCode {
         self.ledger.poll();
         self.close_intervals(u64::MAX);
         self.finish_pcapng();
-        self.reporter.finish(self.ledger.totals(), sent_for)
+        self.reporter.finish(self.ledger.totals(), sent_for, workers)
     }
 
     /// Waits until senders begin; false if a signal comes before. Output files then keep their

@@ -6,8 +6,8 @@ use crate::start::start_eal;
 use anyhow::Context;
 use dpdk::{Eal, EalConfig, Mempool, Port, PortConfig, Queues, ring_cable};
 use generator::{
-    Checks, Clock, ForeignFrameHandler, Impaired, Impairer, Impairments, Lanes, Ledger, PortQueue,
-    PortRx, PortTx, Session, Stage, StreamTotals, Task, Totals,
+    Checks, Clock, ForeignFrameHandler, Impaired, Impairer, Impairments, Lanes, Laps, Ledger,
+    PortQueue, PortRx, PortTx, Session, Stage, StreamTotals, Task, Totals,
 };
 use results::{table, units};
 use std::io::{self, Write};
@@ -123,7 +123,7 @@ fn run_to_the_end(
     let (mut stage, mut quiet) = (Stage::Send, 0);
     while quiet < QUIET_TURNS {
         let mut is_any = false;
-        tasks.iter_mut().for_each(|task| is_any |= task.turn(clock.now(), stage));
+        tasks.iter_mut().for_each(|task| is_any |= task.turn(clock.now(), stage, &mut Laps::off()));
         ledger.poll();
         if ledger.is_all_sent() || interrupted.load(Ordering::Relaxed) {
             stage = Stage::Drain;

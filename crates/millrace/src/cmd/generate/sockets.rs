@@ -10,6 +10,7 @@ use super::run::{Control, START, payload_format};
 use super::tasks::{TaskCounts, Tasks, window};
 use crate::backend::{Backend, NO_IO_URING, print_refusals};
 use crate::netdev::interface_mac;
+use crate::worker_cycles::join_threads;
 use crate::{signals, threads};
 use anyhow::{Context, bail};
 use generator::{
@@ -167,8 +168,7 @@ fn conduct<T: Transmit + 'static, R: Receive + 'static>(
     let sent_for = control.conduct(args.duration, args.late, &interrupted);
     reflectors.set(queries.end());
     control.end_workers();
-    workers.into_iter().for_each(|worker| _ = worker.join());
-    Ok(control.finish(sent_for))
+    Ok(control.finish(sent_for, join_threads(workers, &cpus)))
 }
 
 /// Returns the settings of the sockets for the streams. Fails if a stream needs more than sockets

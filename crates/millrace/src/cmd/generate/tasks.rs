@@ -14,7 +14,7 @@ use doctor::host::CpuList;
 use dpdk::{Job, Mempool, RxQueue, TxQueue};
 use generator::{
     Answers, BurstSizes, Checks, Clock, ForeignFrameHandler, Lanes, Ledger, Phase, PortQueue,
-    PortRx, PortTx, Replies, Session, Tapped, Task, Transmit, run_tasks,
+    PortRx, PortTx, Replies, Session, Tapped, Task, Transmit, WorkerCycles, run_tasks,
 };
 use traffic::stream::{StreamSetup, StreamSpec, Streams};
 use traffic::{Part, ProbedReplay, Side, Verifier};
@@ -251,11 +251,11 @@ pub(super) fn launch(
     open: &mut OpenPorts,
     clock: Clock,
     phase: &Phase,
-) -> Vec<Job<()>> {
+) -> Vec<Job<WorkerCycles>> {
     let lcores = std::mem::take(&mut open.lcores);
     let jobs = lcores.into_iter().zip(workers).map(|(lcore, tasks)| {
         let phase = phase.clone();
-        lcore.launch(move || drop(run_tasks(tasks, clock, &phase)))
+        lcore.launch(move || run_tasks(tasks, clock, &phase).1)
     });
     jobs.collect()
 }

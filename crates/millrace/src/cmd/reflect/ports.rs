@@ -4,11 +4,12 @@
 use super::{Counters, PortLosses, REPORT_NS, ReflectArgs};
 use crate::ports::{LinkWatch, OpenOptions, OpenPorts, PortNames, Tuning};
 use crate::signals;
+use crate::worker_cycles::join_lcores;
 use anyhow::Context;
 use dpdk::{Job, Port};
 use generator::{
     Addresses, Clock, Inbox, Phase, PublishedCounters, Reflection, Reflector, ReflectorQueue,
-    ReflectorReport, Stage, Task, mailbox, run_tasks,
+    ReflectorReport, Stage, Task, WorkerCycles, mailbox, run_tasks,
 };
 use report::output::JsonFile;
 use std::process::ExitCode;
@@ -45,7 +46,7 @@ pub(super) fn run(args: &ReflectArgs, names: &PortNames) -> anyhow::Result<ExitC
         ledger.publish(ports);
     });
     phase.set(Stage::End);
-    jobs.into_iter().for_each(|job| _ = job.join());
+    counters.workers = join_lcores(jobs, &open.cpus);
     ledger.take(&mut counters);
     counters.ports = open.ports.iter().map(losses).collect();
     open.close();
@@ -127,7 +128,7 @@ fn launch(
     open: &mut OpenPorts,
     clock: Clock,
     phase: &Phase,
-) -> Vec<Job<()>> {
+) -> Vec<Job<WorkerCycles>> {
     let lcores = std::mem::take(&mut open.lcores);
     let mut shares: Vec<Vec<Box<dyn Task>>> = lcores.iter().map(|_| Vec::new()).collect();
     let workers = shares.len();
@@ -136,7 +137,7 @@ fn launch(
     }
     let jobs = lcores.into_iter().zip(shares).map(|(lcore, tasks)| {
         let phase = phase.clone();
-        lcore.launch(move || drop(run_tasks(tasks, clock, &phase)))
+        lcore.launch(move || run_tasks(tasks, clock, &phase).1)
     });
     jobs.collect()
 }

@@ -4,6 +4,7 @@
 use super::{Counters, REPORT_NS, ReflectArgs, SwapArg};
 use crate::backend::{Backend, NO_IO_URING, SocketArgs, print_refusals};
 use crate::cpu_locks;
+use crate::worker_cycles::join_threads;
 use crate::{signals, threads};
 use anyhow::{Context, bail};
 use generator::{Clock, Inbox, Phase, Stage, Task, mailbox};
@@ -50,7 +51,7 @@ pub(super) fn run(args: &ReflectArgs, address: SocketAddr) -> anyhow::Result<Exi
     };
     counters.watch((args.duration, is_printed), &interrupted, take);
     phase.set(Stage::End);
-    workers.into_iter().for_each(|worker| _ = worker.join());
+    counters.workers = join_threads(workers, &cpus);
     take_all(&mut counters, &mut inboxes);
     let drops = port.drops().context("cannot read the drops of a socket")?;
     counters.dropped.insert("missed", drops);

@@ -195,6 +195,7 @@ mod tests {
             received: Counted::default(),
             senders: Vec::new(),
             queues: Vec::new(),
+            workers: Vec::new(),
             unsent: 0,
             port_full: 0,
             put_off_s: 0.0,

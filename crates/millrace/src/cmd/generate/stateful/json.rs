@@ -4,6 +4,7 @@
 
 use crate::connections::{Balance, EndTotals, Finished, PortCounts, Totals};
 use hdrhistogram::Histogram;
+use results::workers::WorkerResult;
 use serde::Serialize;
 use stateful::Counter;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub(super) struct Results<'a> {
     clients: Option<End>,
     servers: Option<End>,
     ports: Vec<Port<'a>>,
+    /// Cycles of each worker.
+    workers: &'a [WorkerResult],
     intervals: &'a [Interval],
 }
 
@@ -110,6 +113,7 @@ impl<'a> Results<'a> {
                 let balances = balances.chain(std::iter::repeat(None));
                 finished.ports.iter().zip(balances).map(port).collect()
             },
+            workers: &finished.workers,
             intervals,
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::connections::{EndTotals, Finished, Totals, overdue_max};
 use hdrhistogram::Histogram;
-use results::units;
+use results::{units, workers};
 use stateful::{Counter, Latencies};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -34,7 +34,8 @@ pub(super) fn print(finished: &Finished, opened_for: Duration, bytes: f64) -> io
     print_mismatches(out, finished)?;
     print_impaired(out, finished)?;
     writeln!(out)?;
-    writeln!(out, "  memory for each connection: {bytes:.0} bytes")
+    writeln!(out, "  memory for each connection: {bytes:.0} bytes")?;
+    workers::print(&finished.workers, out)
 }
 
 /// Prints which frames are in no counter.
