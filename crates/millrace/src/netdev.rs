@@ -58,6 +58,8 @@ enum Fault {
          or remove the route"
     )]
     DefaultRoute,
+    #[error("it is the loopback interface, which leads to no other host: use another one")]
+    Loopback,
     #[error("it belongs to a bridge or bond: ip link set {0} nomaster")]
     HasController(String),
     #[error("net_tap has at most {most} queues, and {wanted} are wanted: take fewer")]
@@ -209,6 +211,9 @@ impl Interfaces {
         is_redirected: bool,
     ) -> Result<(), Fault> {
         let name = &device.name;
+        if is_redirected && name == "lo" {
+            return Err(Fault::Loopback);
+        }
         if device.controller.is_some() {
             return Err(Fault::HasController(name.clone()));
         }

@@ -55,6 +55,9 @@ struct ListArgs {
     /// Print JSON Lines
     #[arg(long)]
     json: bool,
+    /// Accepted as conntrack has it: lines have this format anyway
+    #[arg(short, value_name = "FORMAT", value_parser = ["extended"], hide = true)]
+    o: Option<String>,
 }
 
 /// Count all or matching connections

@@ -177,7 +177,7 @@ fn listed_by_millrace(frames: &[Vec<u8>], connections: usize) -> String {
     let bump = setup.start();
     let all = || instance::json(&socket, &["stats"])["ledger"]["rx"] == frames.len();
     wait_until("all packets", all);
-    let listed = instance::text(&socket, &["ct", "-L"]);
+    let listed = instance::text(&socket, &["ct", "-L", "-o", "extended"]);
     let count = instance::text(&socket, &["ct", "-C"]);
     assert_eq!(count.trim(), connections.to_string());
     bump.finish().assert_balanced();

@@ -526,7 +526,7 @@ fn a_wrong_filter_is_named_with_a_way_out() {
         (["--address", "::/129"], "(IPv6: 128)"),
         (["--state", "open"], "not a connection state; the states are SYN_SENT, "),
         (["--zone", "65536"], "65536 is not in 0..=65535"),
-        (["--dport", "x"], "invalid digit"),
+        (["--dport", "x"], "expected a number from 0 to 65535"),
     ];
     for ([option, value], words) in wrong {
         for what in ["list", "count", "flush", "events"] {

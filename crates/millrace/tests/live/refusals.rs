@@ -31,6 +31,7 @@ fn a_port_whose_driver_refuses_is_named_with_the_reason() {
     assert_fails(["net_pcap0,rx_pcap=/nowhere.pcap", "net_null0"], &texts);
     let texts = ["port `net_af_packet0,iface=nowhere`: there is no Linux interface nowhere"];
     assert_fails(["net_af_packet0,iface=nowhere", "net_null0"], &texts);
+    assert_fails(["lo", "net_null0"], &["port `lo`: it is the loopback interface"]);
 }
 
 #[test]

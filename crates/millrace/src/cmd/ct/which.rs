@@ -35,18 +35,22 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = net)]
     address: Option<PrefixText>,
     /// Connections whose originator has this port
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = port)]
     sport: Option<u16>,
     /// Connections whose responder has this port
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = port)]
     dport: Option<u16>,
     /// Connections of which either end has this port; an address must match the same end
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = port)]
     port: Option<u16>,
 }
 
 fn state(text: &str) -> Result<StateName, NoState> {
     text.to_owned().try_into()
+}
+
+fn port(text: &str) -> Result<u16, &'static str> {
+    text.parse().map_err(|_| "expected a number from 0 to 65535")
 }
 
 fn net(text: &str) -> Result<PrefixText, PrefixError> {
