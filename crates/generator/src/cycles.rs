@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counts the cycles of a worker: busy or idle, and how the busy ones divide into kinds of work.
+//! Counts the cycles of a worker: busy, idle or stalled, and how the busy ones divide into kinds of
+//! work.
 //!
 //! Every turn of a task is measured by one reading of the clock, which also tells the next task the
 //! time. The kinds of work are measured in a sample of the turns. Sampled turns are slower than
@@ -49,7 +50,7 @@ const KINDS: usize = Work::ALL.len();
 const SAMPLED: u32 = 61;
 /// Every turn is sampled until so many of the sample were busy: short runs need a sample too.
 const SAMPLE_MIN: u32 = 1024;
-/// A longer turn was interrupted: it is no part of the sample.
+/// A longer turn was interrupted. As for the workers of `run`.
 const INTERRUPTED: u64 = 1 << 21;
 
 /// Clock readings within a turn, if the turn is one of the sample.
@@ -90,6 +91,8 @@ pub struct WorkerCycles {
     pub busy: u64,
     /// Cycles of all other turns.
     pub idle: u64,
+    /// Cycles of turns that took so long that the worker must have lost its cpu meanwhile.
+    pub stalled: u64,
     /// The busy cycles by kind of work, in the order of [`Work::ALL`]; they add up to `busy`.
     pub by_work: [u64; KINDS],
 }
@@ -103,6 +106,7 @@ pub(crate) struct CycleMeter {
     last: u64,
     busy: u64,
     idle: u64,
+    stalled: u64,
     /// Number of sampled turns that were busy, and their sums.
     samples: u32,
     cycles: [u64; KINDS],
@@ -118,6 +122,7 @@ impl CycleMeter {
             last: now,
             busy: 0,
             idle: 0,
+            stalled: 0,
             samples: 0,
             cycles: [0; KINDS],
             readings: [0; KINDS],
@@ -139,10 +144,22 @@ impl CycleMeter {
     #[inline(always)]
     pub(crate) fn end(&mut self, is_busy: bool, now: u64) {
         let spent = now.wrapping_sub(self.last);
-        *(if is_busy { &mut self.busy } else { &mut self.idle }) += spent;
+        if spent >= INTERRUPTED {
+            self.stalled += spent;
+        } else if is_busy {
+            self.busy += spent;
+        } else {
+            self.idle += spent;
+        }
         if self.laps.is_sampled {
             self.take_sample(is_busy && spent < INTERRUPTED, now);
         }
+        self.last = now;
+    }
+
+    /// Ends a turn that does not count: the run has not begun, or its packets are only awaited.
+    pub(crate) fn skip(&mut self, now: u64) {
+        self.laps.is_sampled = false;
         self.last = now;
     }
 
@@ -173,7 +190,7 @@ impl CycleMeter {
         let mut by_work: [u64; KINDS] = std::array::from_fn(share);
         let rest = self.busy - by_work.iter().sum::<u64>();
         by_work[Work::Count as usize] += rest;
-        WorkerCycles { busy: self.busy, idle: self.idle, by_work }
+        WorkerCycles { busy: self.busy, idle: self.idle, stalled: self.stalled, by_work }
     }
 }
 
@@ -206,7 +223,8 @@ mod tests {
 
     #[test]
     fn kinds_of_work_add_up_to_the_busy_cycles() {
-        let WorkerCycles { busy, idle, by_work } = meter(SAMPLED * 8, 0).cycles_with(0);
+        let WorkerCycles { busy, idle, stalled, by_work } = meter(SAMPLED * 8, 0).cycles_with(0);
+        assert_eq!(stalled, 0);
         assert_eq!((busy, idle), (300 * 244, 40 * 244));
         assert_eq!(by_work, [0, 100 * 244, 150 * 244, 0, 0, 50 * 244]);
     }
@@ -238,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_turn_is_busy_but_no_sample() {
+    fn an_interrupted_turn_is_no_sample() {
         let (mut meter, mut now) = (CycleMeter::new(0), 0);
         for (work, cycles) in [(Work::Rx, INTERRUPTED), (Work::Pace, 10), (Work::Pace, 10)] {
             meter.begin();
@@ -247,7 +265,7 @@ mod tests {
             meter.end(true, now);
         }
         let cycles = meter.cycles_with(0);
-        assert_eq!(cycles.busy, INTERRUPTED + 20);
-        assert_eq!(cycles.by_work, [cycles.busy, 0, 0, 0, 0, 0]);
+        assert_eq!((cycles.busy, cycles.stalled), (20, INTERRUPTED));
+        assert_eq!(cycles.by_work, [20, 0, 0, 0, 0, 0]);
     }
 }

@@ -60,7 +60,8 @@ pub trait Task: Send {
     fn finish(&mut self, now: u64);
 }
 
-/// Runs tasks in turn until the run ends; returns them, and the cycles of the worker.
+/// Runs tasks in turn until the run ends; returns them, and the cycles of the worker from the start
+/// of the clock to the end of sending.
 pub fn run_tasks(
     mut tasks: Vec<Box<dyn Task>>,
     clock: crate::Clock,
@@ -72,7 +73,11 @@ pub fn run_tasks(
         for task in &mut tasks {
             let now = clock.nanos(meter.begin());
             let is_busy = task.turn(now, stage, &mut meter.laps);
-            meter.end(is_busy, tsc());
+            // Before its start the clock is at 0.
+            match stage == Stage::Send && now > 0 {
+                true => meter.end(is_busy, tsc()),
+                false => meter.skip(tsc()),
+            }
         }
         if stage == Stage::End {
             tasks.iter_mut().for_each(|task| task.finish(clock.now()));

@@ -21,10 +21,16 @@ pub(crate) fn join_threads(
 
 fn of_workers(cycles: impl Iterator<Item = WorkerCycles>, cpus: &[u32]) -> Vec<WorkerResult> {
     let cpus = cpus.iter().copied().map(Some).cycle().chain(std::iter::repeat(None));
-    let worker = |(WorkerCycles { busy, idle, by_work }, cpu)| {
+    let worker = |(WorkerCycles { busy, idle, stalled, by_work }, cpu)| {
         let [pace, build, tx, rx, verify, count] = by_work;
         let stage_cycles = StageCycles { pace, build, tx, rx, verify, count };
-        WorkerResult { cpu, busy_cycles: busy, idle_cycles: idle, stage_cycles }
+        WorkerResult {
+            cpu,
+            busy_cycles: busy,
+            idle_cycles: idle,
+            stalled_cycles: stalled,
+            stage_cycles,
+        }
     };
     cycles.zip(cpus).map(worker).collect()
 }

@@ -346,6 +346,6 @@ fn end_reason_doc(reason: EndReason) -> &'static str {
         EndReason::Reuse => "TCP: a new connection took the ports",
         EndReason::Evicted => "embryonic, evicted for a new connection",
         EndReason::Flushed => "ended by a request (flush)",
-        EndReason::Exit => "still active at the end of the run",
+        EndReason::Exit => "in the table at the end of the run",
     }
 }

@@ -140,8 +140,8 @@ fn the_text_has_the_figures() {
         "eth1: 6.7 % of the link's maximum, 14.881 Mpps of 64 bytes at 10 Gb/s",
         "lost 100, damaged 5, foreign 3",
         "latency: min 900 ns, p50 4.00 µs, p90 6.00 µs, p99 100 µs, p99.9 200 µs, max 3.00 ms",
-        "* in 1 of 3 intervals the receiver did not poll its ports for more than 2 ms: packets may \
-         be lost or late because of it",
+        "* in 1 of 3 intervals the receiver paused for more than 2 ms between two polls of its \
+         ports: packets may be lost or late because of it",
         "the hypervisor took 60 ms from the cpus of the workers",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -153,8 +153,8 @@ impl Results {
         if away > 0 {
             writeln!(
                 out,
-                "* in {away} of {} intervals the receiver did not poll its ports for more than \
-                 2 ms: packets may be lost or late because of it",
+                "* in {away} of {} intervals the receiver paused for more than 2 ms between two \
+                 polls of its ports: packets may be lost or late because of it",
                 self.intervals.len()
             )?;
         }
@@ -254,12 +254,12 @@ impl StreamResult {
     fn row(&self) -> [String; 11] {
         let counts = [self.sent, self.lost, self.reordered, self.duplicates, self.too_late];
         let [sent, lost, reordered, duplicates, too_late] = counts.map(units::thousands);
-        let (damaged, jitter) = (units::thousands(self.damaged), units::duration(self.jitter_ns));
-        let [min, mean, max] = match self.latency {
+        let damaged = units::thousands(self.damaged);
+        let [min, mean, max, jitter] = match self.latency {
             Some(StreamLatency { min_ns, mean_ns, max_ns }) => {
-                [min_ns, mean_ns.round() as u64, max_ns].map(units::duration)
+                [min_ns, mean_ns.round() as u64, max_ns, self.jitter_ns].map(units::duration)
             }
-            None => ["-"; 3].map(str::to_owned),
+            None => ["-"; 4].map(str::to_owned),
         };
         let name = names::short(&self.name);
         [name, sent, lost, reordered, duplicates, too_late, damaged, min, mean, max, jitter]

@@ -5,7 +5,7 @@ use crate::units;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
-/// Cycles of a worker of a generator or reflector.
+/// Cycles of a worker of a generator or reflector, until the end of sending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerResult {
     /// The cpu that it ran on; null if it may have run on any.
@@ -14,6 +14,8 @@ pub struct WorkerResult {
     pub busy_cycles: u64,
     /// Cycles in which it found nothing to do, or waited for a port.
     pub idle_cycles: u64,
+    /// Cycles in which it had lost its cpu, most likely.
+    pub stalled_cycles: u64,
     /// The busy cycles by kind of work. They add up to `busy_cycles`.
     pub stage_cycles: StageCycles,
 }
@@ -49,7 +51,7 @@ impl WorkerResult {
     /// Returns the line for users: the share of busy cycles, and of each kind of work in them.
     /// `None` if the worker has not run.
     pub fn line(&self) -> Option<String> {
-        let all = self.busy_cycles + self.idle_cycles;
+        let all = self.busy_cycles + self.idle_cycles + self.stalled_cycles;
         if all == 0 {
             return None;
         }
@@ -62,7 +64,11 @@ impl WorkerResult {
         let stages: Vec<_> = stages.map(stage).collect();
         let of_them = if stages.is_empty() { "" } else { "; of that: " };
         let busy = percent(self.busy_cycles, all);
-        Some(format!("worker{cpu}: {busy} busy{of_them}{}", stages.join(", ")))
+        let stalled = match self.stalled_cycles {
+            0 => String::new(),
+            cycles => format!(", {} without its cpu", percent(cycles, all)),
+        };
+        Some(format!("worker{cpu}: {busy} busy{stalled}{of_them}{}", stages.join(", ")))
     }
 }
 
@@ -81,12 +87,19 @@ mod tests {
     #[test]
     fn a_worker_is_a_line() {
         let stage_cycles = StageCycles { build: 300, tx: 100, ..StageCycles::default() };
-        let worker =
-            WorkerResult { cpu: Some(3), busy_cycles: 400, idle_cycles: 400, stage_cycles };
+        let worker = WorkerResult {
+            cpu: Some(3),
+            busy_cycles: 400,
+            idle_cycles: 400,
+            stalled_cycles: 0,
+            stage_cycles,
+        };
         let line = worker.line().unwrap();
         assert_eq!(line, "worker on cpu 3: 50.0 % busy; of that: build 75.0 %, tx 25.0 %");
         let idle = WorkerResult { idle_cycles: 7, ..WorkerResult::default() };
         assert_eq!(idle.line().unwrap(), "worker: 0 % busy");
+        let stalled = WorkerResult { stalled_cycles: 1, ..idle };
+        assert_eq!(stalled.line().unwrap(), "worker: 0 % busy, 12.5 % without its cpu");
         assert_eq!(WorkerResult::default().line(), None);
     }
 }
