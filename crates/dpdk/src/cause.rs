@@ -86,8 +86,8 @@ impl PciDevice {
         match self.driver(address) {
             None => Some(format!("no kernel driver has it; give it to DPDK: {bind}")),
             Some(driver) if !FOR_DPDK.contains(&driver.as_str()) => Some(format!(
-                "the kernel has it, with its driver {driver}; if the host can do without this NIC, \
-                 give it to DPDK: {bind}"
+                "the kernel has it, with its driver {driver}; if the host can do without this NIC \
+                 (`millrace doctor` says what uses it), give it to DPDK: {bind}"
             )),
             Some(driver) => self.cause_in_log(&driver, log),
         }

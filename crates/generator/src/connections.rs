@@ -208,8 +208,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
     #[inline(always)]
     fn receive(&mut self, now: u64, laps: &mut Laps) -> bool {
         if self.done == self.burst {
-            self.take_burst();
-            laps.lap(Work::Rx);
+            self.take_burst(laps);
         }
         let first = self.done;
         while self.done < self.burst && (self.tx.room() > 0 || self.is_stuck(now)) {
@@ -246,9 +245,10 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
 
     /// Takes frames of other tasks and of the port in turn.
     #[inline(always)]
-    fn take_burst(&mut self) {
+    fn take_burst(&mut self, laps: &mut Laps) {
         self.rx.free();
         let handed_off = if self.is_handed_off { 0 } else { self.hand_off.from.receive() };
+        laps.lap(Work::Rx);
         self.is_handed_off = handed_off > 0;
         (self.done, self.burst) = (0, handed_off);
         if self.is_handed_off {
@@ -258,6 +258,7 @@ impl<T: Transmit, R: Receive> Connections<T, R> {
             }
         } else {
             self.burst = self.rx.receive();
+            laps.lap(Work::Rx);
             for number in 0..self.burst {
                 let frame = self.rx.frame(number);
                 self.stack.count_received(frame);
@@ -358,6 +359,7 @@ impl<T: Transmit, R: Receive> Task for Connections<T, R> {
     fn turn(&mut self, now: u64, stage: Stage, laps: &mut Laps) -> bool {
         if self.outbox.is_due(now) {
             self.hand_over(now);
+            laps.lap(Work::Count);
         }
         let report = self.outbox.current();
         let gap = self.last_turn.replace(now).map_or(0, |before| now - before);
@@ -383,7 +385,7 @@ impl<T: Transmit, R: Receive> Task for Connections<T, R> {
         laps.lap(Work::Build);
         self.flush(now);
         laps.lap(Work::Tx);
-        is_any
+        is_any | (self.tx.taken.packets > self.taken_before)
     }
 
     fn finish(&mut self, now: u64) {

@@ -91,7 +91,7 @@ pub struct WorkerCycles {
     pub busy: u64,
     /// Cycles of all other turns.
     pub idle: u64,
-    /// Cycles of turns that took so long that the worker must have lost its cpu meanwhile.
+    /// Cycles of turns that took so long that the worker lost its cpu meanwhile, most likely.
     pub stalled: u64,
     /// The busy cycles by kind of work, in the order of [`Work::ALL`]; they add up to `busy`.
     pub by_work: [u64; KINDS],

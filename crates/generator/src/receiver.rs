@@ -251,6 +251,7 @@ impl<R: Receive> Task for Receiver<R> {
     fn turn(&mut self, now: u64, _stage: Stage, laps: &mut Laps) -> bool {
         if self.outbox.is_due(now) {
             self.hand_over(now);
+            laps.lap(Work::Count);
         }
         let report = self.outbox.current();
         let gap = self.last_turn.replace(now).map_or(0, |before| now - before);
@@ -288,8 +289,8 @@ impl<R: Receive> Task for Receiver<R> {
             }
             laps.lap(Work::Verify);
             queue.rx.free();
-            laps.lap(Work::Rx);
         }
+        laps.lap(Work::Rx);
         is_any
     }
 

@@ -125,7 +125,7 @@ impl Reflector {
 
 impl Lane {
     /// Receives, turns and sends a burst, once the previous one is sent. True if it received or
-    /// finished a burst.
+    /// sent frames.
     #[inline(always)]
     fn turn(
         &mut self,
@@ -135,6 +135,7 @@ impl Lane {
     ) -> bool {
         if !self.burst.is_empty() {
             self.tries += 1;
+            let before = report.reflected;
             self.send(reflection.bursts.tx, report);
             laps.lap(Work::Tx);
             if self.burst.is_empty() {
@@ -144,7 +145,7 @@ impl Lane {
                 report.port_full += self.burst.free_all() as u64;
             }
             // Do not try again now: the other queues get their turn first.
-            return false;
+            return report.reflected > before;
         }
         let received = self.queue.rx.burst_up_to(&mut self.burst, reflection.bursts.rx);
         if received == 0 {
@@ -223,6 +224,7 @@ impl Task for Reflector {
     fn turn(&mut self, now: u64, _stage: Stage, laps: &mut Laps) -> bool {
         if self.outbox.is_due(now) {
             self.outbox.hand_over(now);
+            laps.lap(Work::Count);
         }
         let report = self.outbox.current();
         let gap = self.last_turn.replace(now).map_or(0, |before| now - before);

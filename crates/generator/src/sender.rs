@@ -182,13 +182,16 @@ impl<S: Source, T: Transmit> Sender<S, T> {
         let elapsed = now.checked_sub(self.start).filter(|elapsed| *elapsed > 0);
         let Some(elapsed) = elapsed else { return };
         let ahead = self.port.ahead_ns();
-        let Some(due) = self.source.due().filter(|due| *due <= elapsed + ahead) else { return };
+        let due = self.source.due().filter(|due| *due <= elapsed + ahead);
+        laps.lap(Work::Pace);
+        let Some(due) = due else { return };
         let mut room = self.port.prepare();
         if room == 0 {
             // Frames that are always due are never late.
             if due > 0 {
                 self.put_off(elapsed.saturating_sub(due));
             }
+            laps.lap(Work::Pace);
             return;
         }
         let elapsed = elapsed - self.note_lateness(elapsed, due);

@@ -61,7 +61,7 @@ pub trait Task: Send {
 }
 
 /// Runs tasks in turn until the run ends; returns them, and the cycles of the worker from the start
-/// of the clock to the end of sending.
+/// of the clock to the end of [`Stage::Send`].
 pub fn run_tasks(
     mut tasks: Vec<Box<dyn Task>>,
     clock: crate::Clock,

@@ -6,12 +6,14 @@ use generator::WorkerCycles;
 use results::workers::{StageCycles, WorkerResult};
 use std::thread::JoinHandle;
 
-/// Waits for workers on lcores; returns what each has spent. They run on the cpus in turn.
+/// Waits for workers on lcores; returns what each has spent. Worker `n` ran on
+/// `cpus[n % cpus.len()]`.
 pub(crate) fn join_lcores(jobs: Vec<Job<WorkerCycles>>, cpus: &[u32]) -> Vec<WorkerResult> {
     of_workers(jobs.into_iter().map(|job| job.join().0), cpus)
 }
 
-/// Waits for workers on threads; returns what each has spent. They run on the cpus in turn.
+/// Waits for workers on threads; returns what each has spent. Worker `n` ran on
+/// `cpus[n % cpus.len()]`.
 pub(crate) fn join_threads(
     threads: Vec<JoinHandle<WorkerCycles>>,
     cpus: &[u32],

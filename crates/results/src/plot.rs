@@ -336,8 +336,8 @@ pub fn bars(unit: &str, charts: u32, bars: &[Bar]) -> Outcome {
     Ok(svg)
 }
 
-/// Writes a number with four digits and a prefix, so that numbers of one axis look alike: `0.25`,
-/// `19.9`, `980`, `1.5 k`, `19.68 k`, `2 M`.
+/// Writes a number with up to four digits and a prefix, so that numbers of one axis look alike:
+/// `0.25`, `19.9`, `980`, `1.5 k`, `19.68 k`, `2 M`.
 fn in_short(value: f64) -> String {
     let (value, prefix) = match value.abs() {
         999_950.0.. => (value / 1e6, " M"),

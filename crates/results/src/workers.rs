@@ -5,7 +5,8 @@ use crate::units;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
-/// Cycles of a worker of a generator or reflector, until the end of sending.
+/// Cycles of a worker of a generator or reflector, until the end of sending; of stateful ends and
+/// reflectors, until the end of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerResult {
     /// The cpu that it ran on; null if it may have run on any.
@@ -33,7 +34,7 @@ pub struct StageCycles {
     pub rx: u64,
     /// Verifying and counting frames; of stateful ends, processing them.
     pub verify: u64,
-    /// Reports, and the time between the others.
+    /// Reports, and all that is none of the other five.
     pub count: u64,
 }
 

@@ -217,6 +217,7 @@ impl Echo {
         self.send_all();
         laps.lap(Work::Tx);
         self.arrivals.free();
+        laps.lap(Work::Rx);
         count > 0
     }
 
@@ -293,6 +294,7 @@ impl Task for Echo {
     fn turn(&mut self, now: u64, _stage: Stage, laps: &mut Laps) -> bool {
         if self.outbox.is_due(now) {
             self.outbox.hand_over(now);
+            laps.lap(Work::Count);
         }
         let report = self.outbox.current();
         let gap = self.last_turn.replace(now).map_or(0, |before| now - before);

@@ -43,7 +43,7 @@ const CLASS_OF_FLAGS: [FlagClass; 64] = {
 /// Transitions: state, sender, segment, next state.
 ///
 /// `TcpTimeWait` is entered only if everything is acknowledged, else `TcpLastAck`. `TcpFinAcked` is
-/// entered only if the FIN is acknowledged, else the state stays.
+/// entered only if all that its sender has sent is acknowledged, else the state stays.
 const TRANSITIONS: [(State, usize, FlagClass, State); 16] = {
     use State::*;
     [

@@ -29,15 +29,16 @@ pub(crate) enum State {
     /// responder.
     TcpResumedOrig = 0x28,
     TcpResumedReply = 0x2a,
-    /// TCP: a FIN from the originator, whose numbers are not checked.
+    /// TCP: a FIN from the originator; whether it is acknowledged is not known.
     TcpFinWait = 0x04,
-    /// TCP: a FIN from the responder, whose numbers are not checked.
+    /// TCP: a FIN from the responder; whether it is acknowledged is not known.
     TcpCloseWait = 0x06,
     /// TCP: a FIN from the originator that the responder has not acknowledged.
     TcpFinSent = 0x3c,
     /// TCP: a FIN from the responder that the originator has not acknowledged.
     TcpFinSentReply = 0x3e,
-    /// TCP: a FIN from one side that the other side has acknowledged.
+    /// TCP: a FIN from one side that the other side has acknowledged. It stays so when numbers are
+    /// not checked any more.
     TcpFinAcked = 0x0e,
     /// TCP: a FIN from both sides; not everything is acknowledged yet.
     TcpLastAck = 0x24,

@@ -13,7 +13,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 use std::thread::JoinHandle;
-use testkit::host::{has_cpus, has_root_and, skip};
+use testkit::host::{has_cpus, has_root_and, has_tools, skip};
 use testkit::process::wait_until;
 use testkit::scratch::Scratch;
 
@@ -157,7 +157,7 @@ fn stats_answer() -> String {
 /// script(1) of util-linux runs a command on a terminal.
 #[test]
 fn on_a_terminal_each_output_takes_the_place_of_the_one_before() {
-    if !has_root_and(&["script"]) {
+    if !has_tools(&["script"]) {
         return;
     }
     let scratch = scratch();
@@ -166,11 +166,11 @@ fn on_a_terminal_each_output_takes_the_place_of_the_one_before() {
     let watch = ["stats", "--watch", "0.01", "--instance", &socket].join(" ");
     let watch = format!("{} {watch}", env!("CARGO_BIN_EXE_millrace"));
     let output = Command::new("script").args(["-qec", &watch, "/dev/null"]).output().unwrap();
-    instance.join().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let outputs: Vec<_> = text.split("\u{1b}[H\u{1b}[J").collect();
     assert_eq!(outputs.len(), 3, "{text:?}");
     assert!(outputs[1..].iter().all(|it| it.contains("up: 1_234_567 packets")), "{text:?}");
+    instance.join().unwrap();
 }
 
 #[test]

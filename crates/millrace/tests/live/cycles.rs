@@ -67,9 +67,7 @@ fn a_cpu_on_which_another_instance_polls_is_busy() {
 #[track_caller]
 pub(crate) fn assert_work_of_all(workers: &Value, kinds: &[&str]) {
     let workers = workers.as_array().expect("a list of workers");
-    assert!(!workers.is_empty());
     for worker in workers {
-        assert!(count(&worker["busy_cycles"]) > 0, "{worker:#}");
         assert_eq!(total(&worker["stage_cycles"]), count(&worker["busy_cycles"]), "{worker:#}");
     }
     for kind in kinds {

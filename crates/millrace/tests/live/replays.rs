@@ -79,7 +79,7 @@ fn sessions_of_a_capture_are_replayed() {
         assert_eq!(balance["received_by_ends"], balance["received_by_port"], "{balance}");
         assert_eq!(balance["is_kept"], true);
     }
-    assert_work_of_all(&results["workers"], &["pace", "build", "tx", "rx", "verify"]);
+    assert_work_of_all(&results["workers"], &["build", "tx", "rx", "verify"]);
     let rows = scratch.read("a.csv");
     let mut rows = rows.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let heading = rows.next().unwrap();

@@ -64,8 +64,8 @@ fn by_number(errno: i32) -> Option<&'static str> {
         17 => "the NIC has a rule for exactly these packets already",
         22 => "the NIC knows the request, but does not take it in this form",
         28 | 105 => "the NIC's table is full",
-        38 => "the port's driver does not support flow rules, or not this operation",
-        95 => "the NIC does not do this",
+        38 => "the port's driver has no such operation",
+        95 => "the NIC does not do this, or not for this rule",
         _ => return None,
     })
 }

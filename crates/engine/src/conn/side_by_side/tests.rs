@@ -37,11 +37,14 @@ fn near() -> impl Strategy<Value = u32> {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    const STATES: [State; 6] = [
+    const STATES: [State; 9] = [
         State::TcpEstablished,
         State::TcpEstablished,
         State::TcpSynSent,
+        State::TcpFinSent,
+        State::TcpFinAcked,
         State::UdpMultiple,
+        State::IcmpReply,
         State::FlowFirst,
         State::FlowMultiple,
     ];

@@ -36,6 +36,8 @@ impl<const W: usize> ConnHot<W> {
         };
         match (has_fin(0), has_fin(1)) {
             (false, false) => State::TcpEstablished,
+            (true, false) if self.window.is_acknowledged(0) => State::TcpFinAcked,
+            (false, true) if self.window.is_acknowledged(1) => State::TcpFinAcked,
             (true, false) => State::TcpFinSent,
             (false, true) => State::TcpFinSentReply,
             (true, true) if self.window.is_all_acked() => State::TcpTimeWait,

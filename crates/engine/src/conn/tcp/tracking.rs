@@ -298,7 +298,10 @@ impl<const W: usize> ConnHot<W> {
         let is_over = self.is_of_both(FIN, direction, flags);
         let next = match state.side_of_open_fin() {
             Some(closer) if self.window.is_acknowledged(closer) => State::TcpFinAcked,
-            _ => state.after(direction, FlagKind::of(flags)).with_numbers(),
+            _ => match state.after(direction, FlagKind::of(flags)) {
+                next if next == state => state,
+                next => next.with_numbers(),
+            },
         };
         Ok(match if is_over { State::TcpTimeWait } else { next } {
             State::TcpTimeWait | State::TcpLastAck

@@ -286,6 +286,7 @@ impl Flow {
                 let said = |seen: &Seen| (seen.said, seen.tcp_flags);
                 sequence.come_back(from, said(&asked), said(packet));
                 let is_all_acked = sequence.is_all_acked();
+                let is_acked = [0, 1].map(|closer| sequence.is_acked(closer));
                 let of_asker = if from == 0 { &mut self.reply } else { &mut self.orig };
                 of_asker.tcp_flags |= asked.tcp_flags;
                 self.last = now;
@@ -295,6 +296,8 @@ impl Flow {
                     [false, false] => Confirmed,
                     [true, true] if is_all_acked => Tcp::Closed,
                     [true, true] => LastAck,
+                    [true, false] if is_acked[0] => FinAcked,
+                    [false, true] if is_acked[1] => FinAcked,
                     _ => HalfClosed,
                 };
                 self.is_assured = true;
@@ -433,6 +436,8 @@ impl Flow {
                     [true, true] if sequence.is_all_acked() => Tcp::Closed,
                     [true, true] => Tcp::LastAck,
                     [false, false] => Tcp::Confirmed,
+                    [true, false] if sequence.is_acked(0) => Tcp::FinAcked,
+                    [false, true] if sequence.is_acked(1) => Tcp::FinAcked,
                     _ => Tcp::HalfClosed,
                 }
             }
