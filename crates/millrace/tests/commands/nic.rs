@@ -176,8 +176,8 @@ fn a_port_without_flow_rules_says_so() {
     let (status, stdout, stderr) = told(flow(&["net_null0"], RULE));
     assert_eq!((status, stdout.as_str()), (Some(1), ""));
     let expected = "millrace: standard input:1: error type 1 (cause unspecified): Function not \
-                    implemented\n  the port's driver does not support flow rules, or not this \
-                    operation\n";
+                    implemented\n  the port's driver has no such operation; some have no flow \
+                    rules at all\n";
     assert_eq!(stderr, expected);
     let (_, _, stderr) = told(flow(&["net_null0"], "flow list 1\n"));
     assert_eq!(stderr, "millrace: standard input:1: Invalid port 1: there are 0 to 0\n");

@@ -64,7 +64,7 @@ fn by_number(errno: i32) -> Option<&'static str> {
         17 => "the NIC has a rule for exactly these packets already",
         22 => "the NIC knows the request, but does not take it in this form",
         28 | 105 => "the NIC's table is full",
-        38 => "the port's driver has no such operation",
+        38 => "the port's driver has no such operation; some have no flow rules at all",
         95 => "the NIC does not do this, or not for this rule",
         _ => return None,
     })
