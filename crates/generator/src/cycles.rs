@@ -9,7 +9,7 @@
 
 use dpdk::{tsc, tsc_reading_cycles};
 
-/// A kind of work. Work between them counts as [`Work::Count`].
+/// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Finding out which frames are due, and whether the port has room.
@@ -31,18 +31,6 @@ impl Work {
     /// All kinds of work, in their order.
     pub const ALL: [Work; 6] =
         [Work::Pace, Work::Build, Work::Tx, Work::Rx, Work::Verify, Work::Count];
-
-    /// Returns the name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Work::Pace => "pace",
-            Work::Build => "build",
-            Work::Tx => "tx",
-            Work::Rx => "rx",
-            Work::Verify => "verify",
-            Work::Count => "count",
-        }
-    }
 }
 
 const KINDS: usize = Work::ALL.len();
@@ -50,7 +38,7 @@ const KINDS: usize = Work::ALL.len();
 const SAMPLED: u32 = 61;
 /// Every turn is sampled until so many of the sample were busy: short runs need a sample too.
 const SAMPLE_MIN: u32 = 1024;
-/// A longer turn was interrupted. As for the workers of `run`.
+/// Cycles from which on a turn counts as interrupted, as for the workers of `run`.
 const INTERRUPTED: u64 = 1 << 21;
 
 /// Clock readings within a turn, if the turn is one of the sample.
