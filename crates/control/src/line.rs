@@ -287,7 +287,7 @@ pub struct ConnectionLine {
     /// Time of its last packet in microseconds; 0 from an older instance.
     #[serde(default)]
     pub last_us: u64,
-    /// State of the connection; null if it has ended.
+    /// State of the connection; the last one if it has ended, then null from an older instance.
     pub state: Option<String>,
     /// Seconds until it ends if no packet comes; null in events.
     pub timeout_s: Option<f64>,

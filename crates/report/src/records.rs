@@ -162,6 +162,8 @@ struct JsonRecord<'a> {
     end_reason: &'static str,
     mark: u32,
     label: String,
+    ct_state: &'static str,
+    assured: bool,
 }
 
 #[derive(Serialize)]
@@ -193,6 +195,8 @@ impl<'a> From<&'a FlowRecord> for JsonRecord<'a> {
             end_reason: record.end_reason.name(),
             mark: record.ct_mark.mark,
             label: label(record.ct_mark),
+            ct_state: record.proto_state.name(),
+            assured: record.is_assured,
         }
     }
 }
@@ -229,7 +233,8 @@ const CSV_COLUMNS: [&str; 22] = [
     "label",
 ];
 
-/// A flow record as a row of [`CSV_COLUMNS`].
+/// A flow record as a row of [`CSV_COLUMNS`]: without the members that JSON got later, so that
+/// files of earlier versions can be continued.
 #[derive(Serialize)]
 struct CsvRecord {
     ip_version: u8,

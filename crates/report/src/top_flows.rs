@@ -69,7 +69,7 @@ fn row(record: &FlowRecord) -> Row {
         units::bytes(record.orig.bytes),
         units::bytes(record.reply.bytes),
         units::duration(record.end.saturating_sub(record.start)),
-        record.state.name().to_owned(),
+        record.proto_state.name().to_owned(),
         record.end_reason.name().to_owned(),
     ]
 }
@@ -85,7 +85,7 @@ pub fn endpoint(address: IpAddr, port: u16, proto: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{CtMark, DirectionCounters, EndReason, FlowState, VlanTags};
+    use engine::{CtMark, DirectionCounters, EndReason, FlowState, ProtoState, VlanTags};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn record(sport: u16, bytes: u64) -> FlowRecord {
@@ -103,6 +103,8 @@ mod tests {
             orig,
             reply: DirectionCounters { bytes: 1, ..DirectionCounters::default() },
             state: FlowState::Open,
+            proto_state: ProtoState::UdpMultiple,
+            is_assured: true,
             end_reason: EndReason::Idle,
             ct_mark: CtMark::default(),
         }

@@ -47,7 +47,7 @@ impl EventQueue {
     pub(crate) fn push_end(&mut self, record: &FlowRecord) {
         if self.has_subscribers {
             let (record, change) = (record.clone(), EventKind::Destroy);
-            self.push(FlowEvent { change, record, proto_state: None, is_assured: false });
+            self.push(FlowEvent { change, record });
         }
     }
 }

@@ -6,7 +6,6 @@
 //! packet waits.
 
 use super::flow_record::FlowRecord;
-use super::proto_state::ProtoState;
 
 /// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +37,4 @@ pub struct FlowEvent {
     /// Flow record of the ended connection, or the record it would have if it ended with this
     /// packet.
     pub record: FlowRecord,
-    /// Protocol state; `None` if the connection has ended.
-    pub proto_state: Option<ProtoState>,
-    /// True if both ends have confirmed the connection. Meaningless if it has ended.
-    pub is_assured: bool,
 }

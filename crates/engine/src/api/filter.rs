@@ -157,11 +157,11 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// True if the filter matches the connection of this flow record. `proto_state` is `None` for a
-    /// connection that has ended; a filter with a protocol state never matches it.
-    pub fn matches_record(&self, record: &FlowRecord, proto_state: Option<ProtoState>) -> bool {
+    /// True if the filter matches the connection of this flow record. If it has ended, its protocol
+    /// state is the last one.
+    pub fn matches_record(&self, record: &FlowRecord) -> bool {
         let port = |port| has_ports(record.proto).then_some(port);
-        self.matches_kind(record.zone, record.proto, proto_state)
+        self.matches_kind(record.zone, record.proto, Some(record.proto_state))
             && self.matches_mark(record.ct_mark)
             && self.matches_ends((record.src, port(record.sport)), (record.dst, port(record.dport)))
     }

@@ -2,6 +2,7 @@
 //! Owns the flow record: the output for a connection when it ends.
 
 use super::ct_mark::CtMark;
+use super::proto_state::ProtoState;
 use crate::base::Nanos;
 use std::net::IpAddr;
 
@@ -36,6 +37,10 @@ pub struct FlowRecord {
     pub reply: DirectionCounters,
     /// State at the end.
     pub state: FlowState,
+    /// Protocol state at the end, in more detail.
+    pub proto_state: ProtoState,
+    /// True if both ends have confirmed the connection.
+    pub is_assured: bool,
     /// Reason of the end.
     pub end_reason: EndReason,
     /// Connection mark and label that users have set.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Owns the protocol state of a connection, which decides its timeout.
 //!
-//! It is finer than the state in flow records.
+//! Flow records have it beside the coarser [`FlowState`](super::FlowState).
 
 /// Protocol state of a connection, as a box between both ends sees it.
 ///

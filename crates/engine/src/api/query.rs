@@ -3,7 +3,6 @@
 
 use super::filter::Filter;
 use super::flow_record::FlowRecord;
-use super::proto_state::ProtoState;
 use super::rule_view::RuleView;
 use crate::base::Nanos;
 
@@ -34,10 +33,6 @@ pub struct Cursor {
 pub struct ConnView {
     /// Flow record that the connection would have if the engine were flushed now.
     pub record: FlowRecord,
-    /// Protocol state.
-    pub proto_state: ProtoState,
-    /// True if both ends have confirmed the connection.
-    pub is_assured: bool,
     /// Time at which the connection ends without another packet.
     pub expires: Nanos,
     /// Rules for the packets from `src` to `dst`, and for those from `dst` to `src`.

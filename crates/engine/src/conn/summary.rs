@@ -4,7 +4,7 @@
 use super::record::{ConnCold, ConnHot, PackedCounters};
 use crate::api::{
     CtMark, DirectionCounters, EndReason, FlowRecord, PROTO_ESP, PROTO_GRE, PROTO_ICMP,
-    PROTO_ICMPV6,
+    PROTO_ICMPV6, ProtoState,
 };
 use crate::base::Nanos;
 
@@ -65,6 +65,9 @@ impl<const W: usize> ConnHot<W> {
             orig: self.tally(cold, 0),
             reply: self.tally(cold, 1),
             state: self.state().flow_state(),
+            // Only a free record has no state.
+            proto_state: self.state().proto_state().unwrap_or(ProtoState::OtherFirst),
+            is_assured: !self.is_embryonic(),
             end_reason,
             ct_mark: CtMark::default(),
         }

@@ -36,13 +36,7 @@ impl<const W: usize> Tracker<W> {
 
     /// Returns an event of the connection in a record.
     pub(crate) fn event(&self, record: u32, change: EventKind) -> FlowEvent {
-        let (hot, _) = self.table.parts(record);
-        FlowEvent {
-            change,
-            record: self.record(record, EndReason::Exit),
-            proto_state: hot.state().proto_state(),
-            is_assured: !hot.is_embryonic(),
-        }
+        FlowEvent { change, record: self.record(record, EndReason::Exit) }
     }
 
     /// Writes the connection mark and label of a connection that begins in a record: those that the

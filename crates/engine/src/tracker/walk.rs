@@ -3,8 +3,8 @@
 
 use super::Tracker;
 use crate::api::{
-    ConnView, EndReason, EventKind, Filter, FlowEvent, FlowRecord, MarkChange, NoRuleReason,
-    ProtoState, Query, RuleView,
+    ConnView, EndReason, EventKind, Filter, FlowEvent, FlowRecord, MarkChange, NoRuleReason, Query,
+    RuleView,
 };
 use crate::base::Nanos;
 use crate::offload::{SideStatus, ViewInput};
@@ -98,9 +98,6 @@ impl<const W: usize> Tracker<W> {
         let flow = self.record(record, EndReason::Exit);
         ConnView {
             expires: self.deadline(hot, cold),
-            // Only a free record has no state.
-            proto_state: hot.state().proto_state().unwrap_or(ProtoState::OtherFirst),
-            is_assured: !hot.is_embryonic(),
             rules: sides.map(|sides| self.rule_views(record, &flow, (sides, now))),
             record: flow,
         }

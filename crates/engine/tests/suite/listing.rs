@@ -249,11 +249,11 @@ fn a_flow_says_when_it_ends_and_what_is_known_of_it() {
     let forth = FrameBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2]).udp(1, 53);
     process(&mut engine, SECOND, &[forth.clone().build()]);
     let flow = find(&engine, 1);
-    let known = (flow.proto_state, flow.is_assured, flow.expires);
+    let known = (flow.record.proto_state, flow.record.is_assured, flow.expires);
     assert_eq!(known, (ProtoState::UdpFirst, false, 6 * SECOND));
     process(&mut engine, 2 * SECOND, &[forth.reversed().build()]);
     let flow = find(&engine, 1);
-    let known = (flow.proto_state, flow.is_assured, flow.expires);
+    let known = (flow.record.proto_state, flow.record.is_assured, flow.expires);
     assert_eq!(known, (ProtoState::UdpMultiple, true, 9 * SECOND));
 }
 
@@ -314,14 +314,14 @@ fn a_tcp_connection_is_in_the_state_that_its_segments_lead_to() {
             let frame = frame.flags(*flags).seq(*seq).ack(*ack).window(1000);
             process(&mut engine, SECOND, &[frame.build()]);
             let flow = find(&engine, 1);
-            assert_eq!(flow.proto_state, *proto_state, "{i} {flow:?}");
-            let event = engine.next_event().map(|event| event.proto_state.unwrap());
+            assert_eq!(flow.record.proto_state, *proto_state, "{i} {flow:?}");
+            let event = engine.next_event().map(|event| event.record.proto_state);
             assert_eq!(event, Some(*proto_state).filter(|_| told != Some(*proto_state)));
             told = Some(*proto_state);
             let asks = [ProtoState::SynSent, ProtoState::SynSent2, ProtoState::SynRecv];
             let wants = !asks.contains(proto_state) && *proto_state != ProtoState::PickedUp;
             // Whoever was assured stays so.
-            assert_eq!(flow.is_assured, wants, "{i} {flow:?}");
+            assert_eq!(flow.record.is_assured, wants, "{i} {flow:?}");
         }
     }
 }
@@ -333,7 +333,7 @@ fn a_connection_that_is_refused_was_never_assured() {
     let back = forth.clone().reversed().flags(RST | ACK).ack(101);
     process(&mut engine, SECOND, &[forth.flags(SYN).seq(100).build(), back.build()]);
     let flow = find(&engine, 1);
-    assert_eq!((flow.proto_state, flow.is_assured), (ProtoState::Close, false));
+    assert_eq!((flow.record.proto_state, flow.record.is_assured), (ProtoState::Close, false));
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn other_protocols_are_in_the_state_that_their_packets_lead_to() {
         let mut engine = Engine::new(&Config::default());
         for (frame, state) in frames.into_iter().zip(states) {
             process(&mut engine, SECOND, &[frame.build()]);
-            assert_eq!(walk(&engine, &Query::default(), 64)[0].proto_state, state);
+            assert_eq!(walk(&engine, &Query::default(), 64)[0].record.proto_state, state);
         }
     }
 }

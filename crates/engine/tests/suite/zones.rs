@@ -254,7 +254,7 @@ fn numbers_that_nobody_followed_are_learnt_anew() {
     assert_eq!(engine.stats().anomalies[Anomaly::TcpAckBeyond as usize], 1);
     process(&mut engine, START, &[talk.there.flags(RST).seq(7)]);
     assert_eq!(irregular(&engine), 2);
-    assert_eq!(list(&engine)[0].proto_state, ProtoState::Established);
+    assert_eq!(list(&engine)[0].record.proto_state, ProtoState::Established);
 }
 
 /// A second reload changes nothing about what was learnt.
@@ -276,7 +276,7 @@ fn who_is_not_judged_any_more_goes_by_flags() {
     process(&mut engine, START, &[talk.says(1 << 30, 1 << 31)]);
     review(&mut engine, 16);
     process(&mut engine, START, &[talk.answers(5, 6), talk.there.flags(RST).seq(7)]);
-    assert_eq!((irregular(&engine), list(&engine)[0].proto_state), (0, ProtoState::Close));
+    assert_eq!((irregular(&engine), list(&engine)[0].record.proto_state), (0, ProtoState::Close));
 }
 
 /// Which acknowledgment is the last one is a matter of numbers.
@@ -287,11 +287,11 @@ fn a_last_acknowledgment_is_not_waited_for_without_numbers() {
     let Talk { there, back } = Talk::begin(&mut engine);
     let fin = there.flags(FIN | ACK).seq(100).ack(500);
     process(&mut engine, START, &[fin, back.flags(FIN | ACK).seq(500).ack(101)]);
-    assert_eq!(list(&engine)[0].proto_state, ProtoState::LastAck);
+    assert_eq!(list(&engine)[0].record.proto_state, ProtoState::LastAck);
     engine.subscribe(true);
     reload(&mut engine, &Config { timeouts: short, ..liberal() });
     let event = engine.next_event().expect("whoever listens hears of it");
-    assert_eq!((event.change, event.proto_state), (EventKind::Update, Some(ProtoState::TimeWait)));
+    assert_eq!((event.change, event.record.proto_state), (EventKind::Update, ProtoState::TimeWait));
     assert_eq!(engine.next_event(), None);
     assert_eq!(active(&mut engine, START + 6 * SECOND), 0);
 }
@@ -311,7 +311,7 @@ fn nothing_of_before_is_left_when_it_is_given_back() {
 fn the_depth_of_tracking_may_change() {
     let depth = |tracking| Config { tracking, ..lasting(600) };
     let states = |engine: &Engine| {
-        let mut states: Vec<_> = list(engine).iter().map(|flow| flow.proto_state).collect();
+        let mut states: Vec<_> = list(engine).iter().map(|flow| flow.record.proto_state).collect();
         states.sort();
         states
     };

@@ -255,7 +255,7 @@ fn flow_line(found: &ListedConn, ports: &[PortStatus], now: Nanos) -> FlowLine {
         age_s: seconds(record.start, now),
         idle_s: seconds(record.end, now),
         state: record.state.name().to_owned(),
-        ct_state: found.flow.proto_state.name().to_owned(),
+        ct_state: found.flow.record.proto_state.name().to_owned(),
         orig: line(0, &record.orig),
         reply: line(1, &record.reply),
         worker: found.lcore,

@@ -322,7 +322,8 @@ fn listeners_get_every_beginning_and_end() {
             }
             "destroy" => {
                 // Some connections are older than the subscription.
-                let _ = alive.remove(&name);
+                let before = alive.remove(&name);
+                assert_eq!(before.or(state), state, "{connection}");
                 assert_eq!(event["end_reason"], "flushed");
                 destroyed += 1;
             }

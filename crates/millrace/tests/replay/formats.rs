@@ -50,6 +50,7 @@ fn expected() -> Vec<Value> {
             "end_ns": START_NS, "end_us": START_NS / 1000,
             "orig": {"packets": 1, "bytes": 74, "ip_bytes": 60, "tcp_flags": 0},
             "reply": none, "state": "new", "end_reason": "idle", "mark": 0, "label": "0x0",
+            "ct_state": "udp_first", "assured": false,
         }),
         json!({
             "ip_version": 4, "proto": 6, "src": "10.0.0.1", "sport": 40_000,
@@ -59,6 +60,7 @@ fn expected() -> Vec<Value> {
             "orig": {"packets": 3, "bytes": 386, "ip_bytes": 320, "tcp_flags": 27},
             "reply": {"packets": 2, "bytes": 124, "ip_bytes": 80, "tcp_flags": 19},
             "state": "closing", "end_reason": "fin", "mark": 0, "label": "0x0",
+            "ct_state": "LAST_ACK", "assured": true,
         }),
         json!({
             "ip_version": 4, "proto": 1, "src": "10.0.0.1", "sport": 77,
@@ -68,6 +70,7 @@ fn expected() -> Vec<Value> {
             "orig": {"packets": 1, "bytes": 98, "ip_bytes": 84, "tcp_flags": 0},
             "reply": {"packets": 1, "bytes": 98, "ip_bytes": 84, "tcp_flags": 0},
             "state": "open", "end_reason": "idle", "mark": 0, "label": "0x0",
+            "ct_state": "icmp_reply", "assured": true,
         }),
         json!({
             "ip_version": 6, "proto": 17, "src": "2001:db8::2", "sport": 53,
@@ -76,6 +79,7 @@ fn expected() -> Vec<Value> {
             "end_ns": LATER_NS, "end_us": LATER_NS / 1000,
             "orig": {"packets": 1, "bytes": 82, "ip_bytes": 68, "tcp_flags": 0},
             "reply": none, "state": "new", "end_reason": "exit", "mark": 0, "label": "0x0",
+            "ct_state": "udp_first", "assured": false,
         }),
     ]
 }

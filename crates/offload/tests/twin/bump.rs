@@ -10,8 +10,8 @@ use crate::price::{self, Priced};
 use crate::traffic::Traffic;
 use engine::{
     BURST_MAX, BypassConfig, Config, ConnView, Cursor, Engine, FlowRecord, MarkLayout, MarkStats,
-    MarkUse, MarkVerification, Nanos, OffloadConfig, OffloadPolicy, OffloadStats, ProtoState,
-    Query, RuleId, RuleRequest, RuleResult, Side, Stats, Timeouts, Verdict,
+    MarkUse, MarkVerification, Nanos, OffloadConfig, OffloadPolicy, OffloadStats, Query, RuleId,
+    RuleRequest, RuleResult, Side, Stats, Timeouts, Verdict,
 };
 use offload::{CallPacer, Limits, Next, Programmer};
 use std::cell::Cell;
@@ -292,11 +292,11 @@ impl Worker {
 }
 
 /// What is known of each flow, in an order of their own: where its record lies is not promised.
-fn states(engine: &Engine) -> Vec<(FlowRecord, ProtoState, bool)> {
+fn states(engine: &Engine) -> Vec<FlowRecord> {
     let (mut states, mut cursor) = (Vec::new(), Cursor::default());
-    let mut found = |flow: ConnView| states.push((flow.record, flow.proto_state, flow.is_assured));
+    let mut found = |flow: ConnView| states.push(flow.record);
     while engine.list(&Query::default(), &mut cursor, 1024, &mut found) {}
-    states.sort_by_key(|(flow, ..)| (flow.start, flow.src, flow.sport, flow.dst, flow.dport));
+    states.sort_by_key(|flow| (flow.start, flow.src, flow.sport, flow.dst, flow.dport));
     states
 }
 

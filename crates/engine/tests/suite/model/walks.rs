@@ -76,7 +76,7 @@ fn any_end(dice: &mut Rng, flow: &ConnView) -> EndpointMatch {
 /// Such as this flow, or another one, might have.
 fn any_filter(mut dice: Rng, flow: &ConnView) -> Filter {
     let mut filter = Filter::default();
-    let (zone, proto, proto_state) = (flow.record.zone, flow.record.proto, flow.proto_state);
+    let (zone, proto, proto_state) = (flow.record.zone, flow.record.proto, flow.record.proto_state);
     filter.zone = dice.one_in(3).then_some(zone);
     filter.proto = dice.one_in(3).then_some(proto);
     filter.proto_state = dice.one_in(3).then_some(proto_state);
@@ -114,7 +114,7 @@ fn is_meant(filter: Filter, flow: &ConnView) -> bool {
     };
     filter.zone.unwrap_or(zone) == zone
         && filter.proto.unwrap_or(proto) == proto
-        && filter.proto_state.unwrap_or(flow.proto_state) == flow.proto_state
+        && filter.proto_state.unwrap_or(flow.record.proto_state) == flow.record.proto_state
         && is_end(filter.src, (src, sport))
         && is_end(filter.dst, (dst, dport))
         && (is_end(filter.either, (src, sport)) || is_end(filter.either, (dst, dport)))
@@ -137,7 +137,7 @@ proptest! {
         for zone in 0..4096 {
             let now = world.engine.zone_status(zone);
             let of_zone: Vec<_> = all.iter().filter(|flow| flow.record.zone == zone).collect();
-            let embryonic = of_zone.iter().filter(|flow| !flow.is_assured).count();
+            let embryonic = of_zone.iter().filter(|flow| !flow.record.is_assured).count();
             prop_assert_eq!(now.connections as usize, of_zone.len());
             prop_assert_eq!(now.embryonic as usize, embryonic);
         }
@@ -145,7 +145,7 @@ proptest! {
             let filter = any_filter(Rng(bits), flow);
             let meant: Vec<_> = all.iter().filter(|flow| is_meant(filter, flow)).cloned().collect();
             for flow in &all {
-                let is_taken = filter.matches_record(&flow.record, Some(flow.proto_state));
+                let is_taken = filter.matches_record(&flow.record);
                 prop_assert_eq!(is_taken, is_meant(filter, flow), "{:?} {:?}", filter, flow);
             }
             prop_assert_eq!(world.count(filter, budget), meant.len() as u64);
@@ -216,31 +216,34 @@ proptest! {
         for operations in operations.chunks(BURST_MAX) {
             world.go_on(operations);
             while let Some(event) = world.engine.next_event() {
-                let FlowEvent { change, record, proto_state, is_assured } = event;
+                let FlowEvent { change, record } = event;
+                let FlowRecord { proto_state, is_assured, .. } = record;
                 let known = told.get(&name(&record)).copied();
-                match (change, proto_state) {
-                    (EventKind::New, Some(proto_state)) => {
+                match change {
+                    EventKind::New => {
                         prop_assert_eq!((known, is_assured), (None, false));
                         prop_assert_eq!(record.orig.packets + record.reply.packets, 1);
                         told.insert(name(&record), (proto_state, is_assured));
                     }
-                    (EventKind::Update, Some(proto_state)) => {
+                    EventKind::Update => {
                         let Some((before, was_assured)) = known else { panic!("{record:?}") };
                         prop_assert!(before != proto_state);
                         prop_assert!(is_assured || !was_assured);
                         told.insert(name(&record), (proto_state, is_assured));
                     }
-                    (EventKind::Destroy, None) => {
-                        prop_assert!(told.remove(&name(&record)).is_some());
+                    EventKind::Destroy => {
+                        let Some((before, was_assured)) = known else { panic!("{record:?}") };
+                        prop_assert_eq!(before, proto_state);
+                        prop_assert!(is_assured || !was_assured);
+                        told.remove(&name(&record));
                         destroyed.push(record);
                     }
-                    other => panic!("{other:?}"),
                 }
             }
             alive = world.list(Filter::default(), 64).into_iter()
                 .map(|flow| (name(&flow.record), flow)).collect();
             let are: BTreeMap<_, _> = alive.iter()
-                .map(|(name, flow)| (name.clone(), flow.proto_state)).collect();
+                .map(|(name, flow)| (name.clone(), flow.record.proto_state)).collect();
             let known: BTreeMap<_, _> = told.iter()
                 .map(|(name, (proto_state, _))| (name.clone(), *proto_state)).collect();
             prop_assert_eq!(known, are);

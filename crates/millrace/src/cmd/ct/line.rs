@@ -146,10 +146,10 @@ mod tests {
         };
         let begun = format_event(&event("new", connection(17, 1, 2), None));
         assert!(begun.starts_with("    [NEW] ipv4     2 udp      17 src=10.0.0.1 "), "{begun}");
-        let over = ConnectionLine { state: None, assured: false, ..connection(6, 1, 2) };
+        let over = ConnectionLine { state: Some("TIME_WAIT".to_owned()), ..connection(6, 1, 2) };
         let ended = format_event(&event("destroy", over, Some("fin")));
-        assert!(ended.starts_with("[DESTROY] ipv4     2 tcp      6 src=10.0.0.1 "), "{ended}");
-        assert!(ended.ends_with(" packets=2 bytes=80 mark=0 zone=7 use=1 end=fin"), "{ended}");
+        assert!(ended.starts_with("[DESTROY] ipv4     2 tcp      6 TIME_WAIT src=10."), "{ended}");
+        assert!(ended.ends_with(" bytes=80 [ASSURED] mark=0 zone=7 use=1 end=fin"), "{ended}");
         assert!(format_connection(&connection(47, 1, 2)).contains(" key=0x10002 "));
         assert!(format_connection(&connection(50, 0, 2)).contains(" spi=0x2 "));
         let other = format_connection(&connection(89, 0, 0));

@@ -163,18 +163,13 @@ fn event_line(item: StreamItem, worker: u32) -> Line {
         // Subscribers of events get none.
         StreamItem::Log(_) => return Line::Lost(0),
     };
-    let FlowEvent { change, record, proto_state, is_assured } = &event;
+    let FlowEvent { change, record } = &event;
     Line::Event(Box::new(EventLine {
         change: change.name().to_owned(),
         at_ns: at,
         at_us: at / 1000,
         end_reason: end_reason(&event).map(str::to_owned),
-        connection: ConnectionLine {
-            state: proto_state.map(|state| state.name().to_owned()),
-            replied: is_replied(record, *proto_state),
-            assured: *is_assured,
-            ..record_line(record, worker)
-        },
+        connection: record_line(record, worker),
     }))
 }
 
@@ -182,21 +177,15 @@ fn event_line(item: StreamItem, worker: u32) -> Line {
 pub(super) fn connection_line(found: &ListedConn, now: engine::Nanos) -> ConnectionLine {
     let flow = &found.flow;
     let left = flow.expires.saturating_sub(now);
-    ConnectionLine {
-        state: Some(flow.proto_state.name().to_owned()),
-        timeout_s: Some(left as f64 / 1e9),
-        replied: is_replied(&flow.record, Some(flow.proto_state)),
-        assured: flow.is_assured,
-        ..record_line(&flow.record, found.lcore)
-    }
+    ConnectionLine { timeout_s: Some(left as f64 / 1e9), ..record_line(&flow.record, found.lcore) }
 }
 
 /// True if the responder has sent a packet that fits. In states without an answer, its packets were
 /// counted and ignored, such as the challenge ACK to a SYN (RFC 5961 section 4).
-fn is_replied(record: &FlowRecord, state: Option<ProtoState>) -> bool {
+fn is_replied(record: &FlowRecord) -> bool {
     let is_unanswered = matches!(
-        state,
-        Some(ProtoState::SynSent | ProtoState::PickedUp | ProtoState::HeartbeatSent)
+        record.proto_state,
+        ProtoState::SynSent | ProtoState::PickedUp | ProtoState::HeartbeatSent
     );
     record.reply.packets > 0 && !is_unanswered
 }
@@ -223,10 +212,10 @@ fn record_line(record: &FlowRecord, worker: u32) -> ConnectionLine {
         start_us: record.start / 1000,
         last_ns: record.end,
         last_us: record.end / 1000,
-        state: None,
+        state: Some(record.proto_state.name().to_owned()),
         timeout_s: None,
-        replied: record.reply.packets > 0,
-        assured: false,
+        replied: is_replied(record),
+        assured: record.is_assured,
         orig: counts(&record.orig),
         reply: counts(&record.reply),
         mark: record.ct_mark.mark,

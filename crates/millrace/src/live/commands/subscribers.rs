@@ -75,7 +75,7 @@ impl Subscriber {
 
     fn send(&mut self, event: &FlowEvent, at: Nanos) {
         let Topic::Connections(filter) = self.topic else { return };
-        if filter.matches_record(&event.record, event.proto_state) {
+        if filter.matches_record(&event.record) {
             self.push(StreamItem::Event { event: event.clone(), at });
         }
     }
