@@ -11,10 +11,10 @@ use anyhow::{Context, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ValueEnum};
 use config::MTU_RANGE;
-use doctor::host::CpuList;
+use doctor::host::{CpuList, Processor, Software};
 use report::output::{JsonFile, write_line_at_once};
-use results::units;
 use results::workers::{self, WorkerResult};
+use results::{Host, units};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use traffic::{KeptPorts, Swap};
 
 /// Send every packet back through the port that received it, with addresses and ports exchanged
@@ -136,6 +136,14 @@ impl From<SwapArg> for Swap {
 #[derive(Default, Serialize)]
 struct Counters {
     version: &'static str,
+    /// [`KIND`].
+    kind: &'static str,
+    dpdk: String,
+    started_unix_s: f64,
+    command: Vec<String>,
+    host: Host,
+    /// Time from the start to the end of the run, in seconds.
+    duration_s: f64,
     received: u64,
     /// Bytes without FCS.
     received_bytes: u64,
@@ -165,6 +173,8 @@ struct PortLosses {
     oerrors: u64,
 }
 
+/// Tells the JSON of a reflector from other results.
+const KIND: &str = "millrace-reflect";
 const INTERVAL: Duration = Duration::from_secs(1);
 const REPORT_NS: u64 = INTERVAL.as_nanos() as u64 / 10;
 const TURN: Duration = Duration::from_millis(20);
@@ -190,8 +200,21 @@ impl Counters {
         let reasons = reasons.into_iter().chain(["port_full"]);
         let dropped = reasons.map(|reason| (reason, 0)).collect();
         let without_ports = KeptPorts::ALL.map(|reason| (reason.name(), 0)).into();
-        let version = env!("CARGO_PKG_VERSION");
-        Self { version, dropped, without_ports, ..Self::default() }
+        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            kind: KIND,
+            dpdk: dpdk::version(),
+            started_unix_s: started.as_millis() as f64 / 1e3,
+            command: std::env::args_os().map(|word| word.to_string_lossy().into()).collect(),
+            host: Host {
+                cpu: Processor::name_of_this_host(),
+                kernel: Software::kernel_of_this_host(),
+            },
+            dropped,
+            without_ports,
+            ..Self::default()
+        }
     }
 
     /// Takes reports and prints a line per second until the run ends.
@@ -212,6 +235,7 @@ impl Counters {
             }
         }
         take(self);
+        self.duration_s = begun.elapsed().as_secs_f64();
     }
 
     /// Writes the counters as JSON, then prints them. The file is written even if standard output

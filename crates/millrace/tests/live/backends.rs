@@ -33,11 +33,16 @@ fn reflector(lan: &Lan, args: &[&str]) -> Process {
     reflector
 }
 
+/// What the JSON of a reflector says it is.
+const KIND: &str = "millrace-reflect";
+
 /// Ends a reflector; returns its counters.
 fn end(mut reflector: Process) -> Value {
     reflector.signal("TERM");
-    let printed = reflector.rest_of_stdout();
-    json(printed.as_bytes())
+    let counters = json(reflector.rest_of_stdout().as_bytes());
+    assert_eq!((&counters["kind"], &counters["command"][1]), (&KIND.into(), &"reflect".into()));
+    assert!(counters["duration_s"].as_f64().unwrap() > 0.0, "{counters}");
+    counters
 }
 
 #[test]
