@@ -150,22 +150,37 @@ fn the_text_has_the_figures() {
 
 /// The sender shifted its schedule, and sent all packets that the shifted schedule has.
 #[test]
-fn a_rate_that_was_not_reached_is_a_share_of_the_rate() {
+fn a_schedule_that_was_put_off_is_told_with_its_share() {
     let mut results = results();
     let print = |results: &Results| {
         let mut out = Vec::new();
         results.print(&mut out).unwrap();
         String::from_utf8(out).unwrap()
     };
-    assert!(!print(&results).contains("not reached"));
+    assert!(!print(&results).contains("put off"));
     results.put_off_s = 0.192 * results.duration_s;
     let text = print(&results);
-    assert!(text.contains("\n19.2 % of the rate was not reached\n"), "{text}");
+    assert!(text.contains(" s (19.2 %): this host did not make the packets in time\n"), "{text}");
     assert!(!text.contains("not sent"), "{text}");
     results.senders.push(results.senders[0].clone());
     let text = print(&results);
-    let line = "\n19.2 % of the rate was not reached by the slowest of 2 senders\n";
+    let line = " (19.2 %): the slowest of 2 senders did not make the packets in time\n";
     assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_run_of_which_nothing_comes_back_says_what_to_look_at() {
+    let mut results = results();
+    let print = |results: &Results| {
+        let mut out = Vec::new();
+        results.print(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert!(!print(&results).contains("no packet came back"));
+    results.received = Counted::default();
+    assert!(print(&results).contains("no packet came back: are the ports wired"));
+    results.verified = None;
+    assert!(!print(&results).contains("no packet came back"));
 }
 
 #[test]

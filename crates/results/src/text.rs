@@ -69,7 +69,7 @@ impl Results {
         for line in self.ports.iter().filter_map(PortResult::share_of_link) {
             writeln!(out, "{line}")?;
         }
-        if let Some(line) = self.share_not_reached() {
+        if let Some(line) = self.put_off() {
             writeln!(out, "{line}")?;
         }
         if self.unsent > 0 {
@@ -82,6 +82,13 @@ impl Results {
         for PortResult { name, oerrors, .. } in self.ports.iter().filter(|it| it.oerrors > 0) {
             let (name, oerrors) = (names::short(name), units::thousands(*oerrors));
             writeln!(out, "{name}: {oerrors} packets were dropped before the wire (oerrors)")?;
+        }
+        if self.verified.is_some() && self.sent.packets > 0 && self.received.packets == 0 {
+            writeln!(
+                out,
+                "no packet came back: are the ports wired to each other or to `millrace reflect`, \
+                 and does what is between them forward to these addresses (dst_mac=, dst=)?"
+            )?;
         }
         for PortResult { name, imissed, .. } in self.ports.iter().filter(|it| it.imissed > 0) {
             let (name, imissed) = (names::short(name), units::thousands(*imissed));
@@ -106,16 +113,20 @@ impl Results {
         self.print_noise(out)
     }
 
-    /// Returns how much of the rate was not reached: the share of the run by which the sender that
-    /// was slowest postponed its schedule. Postponed packets do not count as `unsent`.
-    fn share_not_reached(&self) -> Option<String> {
-        let is_known = self.put_off_s > 0.0 && self.duration_s > 0.0;
-        let share = is_known.then(|| 100.0 * self.put_off_s / self.duration_s)?;
+    /// Returns how far the slowest sender put its schedule off. Packets that it would have sent in
+    /// this time do not count as `unsent`.
+    fn put_off(&self) -> Option<String> {
+        let (put_off, duration) = (self.put_off_s, self.duration_s);
+        let is_known = put_off > 0.0 && duration > 0.0;
+        let share = is_known.then(|| 100.0 * put_off / duration)?;
         let by = match self.senders.len() {
-            0 | 1 => String::new(),
-            senders => format!(" by the slowest of {senders} senders"),
+            0 | 1 => "this host".to_owned(),
+            senders => format!("the slowest of {senders} senders"),
         };
-        Some(format!("{share:.1} % of the rate was not reached{by}"))
+        Some(format!(
+            "the schedule was put off by {put_off:.2} s of {duration:.2} s ({share:.1} %): {by} \
+             did not make the packets in time"
+        ))
     }
 
     /// Prints how traffic was spread over senders and receive queues, if there are several.
