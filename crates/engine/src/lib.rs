@@ -39,5 +39,6 @@ pub use base::{BURST_MAX, MemoryUse, Nanos, TokenBucket};
 pub use control::MarkProgress;
 pub use engine::{Engine, SAMPLE_EVERY};
 pub use fragments::{HeldPacket, Release};
+pub use offload::INEFFECTIVE_MAX;
 pub use packet::{HandedOff, Handoff};
 pub use policy::ZonePolicies;

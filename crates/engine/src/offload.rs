@@ -27,6 +27,7 @@ mod view;
 mod zone_share;
 
 pub(crate) use budget::RuleBudget;
+pub use effect::INEFFECTIVE_MAX;
 pub(crate) use interval::{EvalInterval, MarkedInterval, PendingEval};
 pub(crate) use mark_choice::{BurstCounts, BurstRole, MarkChoice, RuleCounts};
 pub(crate) use payback::PacketCost;

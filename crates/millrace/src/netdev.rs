@@ -369,8 +369,8 @@ impl Interfaces {
         if self.keeper.is_none() {
             self.keeper = Some(Keeper::start()?);
         }
-        self.keeper.as_mut().expect("it was just started").note(undo)?;
-        change(self.netlink.as_mut().expect("it was opened for this device"))
+        let netlink = self.netlink.as_mut().expect("it was opened for this device");
+        self.keeper.as_mut().expect("it was just started").change(undo, || change(netlink))
     }
 
     /// Makes the port `open`, which is not started, represent the interface that `port` names. It

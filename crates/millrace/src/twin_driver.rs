@@ -3,6 +3,8 @@
 
 use anyhow::{Context, bail};
 use std::env;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +29,7 @@ pub(crate) fn require(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
         return Ok(None);
     };
     let path = path();
-    if !path.is_file() {
+    if !is_there(&path) {
         bail!(
             "port {port}: the driver of the software NIC is not at {}; `make twin` builds it, and \
              the environment variable {VARIABLE} says where it is",
@@ -38,9 +40,16 @@ pub(crate) fn require(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(path))
 }
 
-/// Fails if DPDK does not load a driver from this place, because every user may replace the file or
-/// a folder above it.
+/// Fails if this user may not read the driver, or if DPDK does not load it from this place, because
+/// every user may replace the file or a folder above it.
 pub(crate) fn check_place(driver: &Path) -> anyhow::Result<()> {
+    if let Err(error) = File::open(driver) {
+        bail!(
+            "this user may not read the driver of the software NIC, {} ({error}): move it to a \
+             folder that the user may read, and set {VARIABLE} to its new path",
+            driver.display()
+        );
+    }
     let Some(open) = writable_by_all(driver) else { return Ok(()) };
     bail!(
         "DPDK does not load the driver of the software NIC, {}, because every user may write to \
@@ -61,7 +70,15 @@ fn writable_by_all(path: &Path) -> Option<PathBuf> {
 
 /// The driver, if it is there.
 pub(crate) fn find() -> Option<PathBuf> {
-    Some(path()).filter(|path| path.is_file())
+    Some(path()).filter(|path| is_there(path))
+}
+
+/// True also for a driver in a folder that this user may not look into.
+fn is_there(driver: &Path) -> bool {
+    match driver.metadata() {
+        Ok(found) => found.is_file(),
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+    }
 }
 
 fn path() -> PathBuf {

@@ -11,8 +11,9 @@ pub(crate) const MISSES_MAX: u8 = 3;
 /// Time from the installation of a rule until missing marks count, in nanoseconds.
 pub(crate) const SETTLING: Nanos = 100_000_000;
 
-/// Rules without effect after which their kind is set aside, if no rule of the kind has any.
-const INEFFECTIVE_MAX: u32 = 8;
+/// Rules in a row without effect after which their kind is set aside. A kind that had an effect is
+/// first in doubt, and set aside after as many again.
+pub const INEFFECTIVE_MAX: u32 = 8;
 
 /// How long a kind is set aside the first time, in nanoseconds. The time doubles with each
 /// repetition.

@@ -3,7 +3,7 @@
 //! SIGKILL.
 //!
 //! Before each change the run writes a line to a pipe that says how to undo it. Once the pipe is
-//! closed, the keeper undoes the changes, the last one first.
+//! closed, the keeper undoes the changes, the last one first. `null` takes the last line back.
 
 use super::netlink::{Netlink, is_no_device};
 use super::redirect;
@@ -91,12 +91,28 @@ impl Keeper {
         Ok(Self { process, pipe, list: Vec::new() })
     }
 
-    /// Sends the keeper the step that undoes the next change. If the keeper is gone, this process
-    /// takes that step at the end.
-    pub(super) fn note(&mut self, undo: Undo) -> io::Result<()> {
+    /// Sends the keeper the step that undoes a change, and then makes the change. If the keeper is
+    /// gone, this process takes that step at the end. A change that is not allowed has changed
+    /// nothing, and to undo it would not be allowed either: its step is taken back.
+    pub(super) fn change(
+        &mut self,
+        undo: Undo,
+        change: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.send(Some(&undo))?;
+        self.list.push(undo);
+        let done = change();
+        if done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+            self.list.pop();
+            self.send(None)?;
+        }
+        done
+    }
+
+    /// Sends a step, or that the last one is not to be taken.
+    fn send(&mut self, undo: Option<&Undo>) -> io::Result<()> {
         let mut line = serde_json::to_string(&undo)?;
         line.push('\n');
-        self.list.push(undo);
         let sent = self.pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(line.as_bytes()));
         if sent.is_err() {
             self.pipe = None;
@@ -151,7 +167,15 @@ fn put_back(list: &[Undo]) -> bool {
 pub(crate) fn keep() -> anyhow::Result<ExitCode> {
     let _caught = signals::interrupt_flag()?;
     let lines = io::stdin().lines().map_while(Result::ok);
-    let list: Vec<Undo> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+    let mut list: Vec<Undo> = Vec::new();
+    for step in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
+        match step {
+            Some(undo) => list.push(undo),
+            None => {
+                list.pop();
+            }
+        }
+    }
     Ok(if put_back(&list) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

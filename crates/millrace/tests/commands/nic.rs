@@ -180,7 +180,7 @@ fn a_port_without_flow_rules_says_so() {
                     rules at all\n";
     assert_eq!(stderr, expected);
     let (_, _, stderr) = told(flow(&["net_null0"], "flow list 1\n"));
-    assert_eq!(stderr, "millrace: standard input:1: Invalid port 1: there are 0 to 0\n");
+    assert_eq!(stderr, "millrace: standard input:1: Invalid port 1: there is only port 0\n");
 }
 
 #[test]

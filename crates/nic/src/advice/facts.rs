@@ -100,7 +100,11 @@ fn space(personality: &Personality) -> String {
 }
 
 fn directions(personality: &Personality) -> &'static str {
-    if personality.attributes.transfer { "ingress or transfer" } else { "ingress only" }
+    if personality.attributes.transfer {
+        "ingress, or transfer with `switch=`"
+    } else {
+        "ingress only"
+    }
 }
 
 fn attributes(personality: &Personality) -> Vec<String> {

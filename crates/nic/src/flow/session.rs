@@ -123,14 +123,21 @@ impl Session {
             }
             Command::Help(_) | Command::Quit => return Answer::done(Vec::new(), json!({})),
         };
-        let last = self.ports.len().saturating_sub(1);
         let ids: Vec<u16> = self.ports.iter().map(|place| place.port.id()).collect();
         let shared = Shared { settings: &self.settings, ids: &ids };
         let answer = match self.ports.get_mut(usize::from(port)) {
             Some(place) => place.execute(port, command, &shared),
-            None => Answer::not_done(format!("Invalid port {port}: there are 0 to {last}")),
+            None => Answer::not_done(self.invalid_port(port)),
         };
         answer.with("command", name).with("port", port)
+    }
+
+    /// Returns the message about a port that is not there.
+    fn invalid_port(&self, port: u16) -> String {
+        match self.ports.len().saturating_sub(1) {
+            0 => format!("Invalid port {port}: there is only port 0"),
+            last => format!("Invalid port {port}: there are 0 to {last}"),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! Defines the events of ports that the control thread prints.
 
 use dpdk::PortError;
+use engine::INEFFECTIVE_MAX;
 use results::units;
 use std::fmt;
 use std::time::Duration;
@@ -64,16 +65,17 @@ impl fmt::Display for PortEvent {
             ),
             PortEvent::Unmarked { port, had_marks: false } => write!(
                 f,
-                "port {port}: rules have no effect: packets arrive without the marks of their \
-                 rules; Millrace installs no more such rules for a while, and these connections \
-                 stay in software"
+                "port {port}: rules have no effect: {INEFFECTIVE_MAX} in a row (of UDP, or of \
+                 TCP) marked none of their packets; Millrace installs no more such rules for a \
+                 while, and these connections stay in software"
             ),
             PortEvent::Unmarked { port, had_marks: true } => write!(
                 f,
-                "port {port}: rules have no effect any more: packets of this pair had marks \
-                 before, and the driver reports no error; Millrace installs no more such rules \
-                 for a while, and these connections stay in software. If it stays so, restart \
-                 Millrace, or the host: some NICs get stuck until they are reset"
+                "port {port}: rules have no effect any more: {INEFFECTIVE_MAX} in a row (of UDP, \
+                 or of TCP) marked none of their packets, which had marks before, and the driver \
+                 reports no error; Millrace installs no more such rules for a while, and these \
+                 connections stay in software. If it stays so, restart Millrace, or the host: \
+                 some NICs get stuck until they are reset"
             ),
             PortEvent::UnfinishedChecksums { port, interface } => write!(
                 f,

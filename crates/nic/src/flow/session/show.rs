@@ -10,13 +10,12 @@ use twin::personality::{Capacity, FdirFacts};
 impl Session {
     /// Executes `show port`, on all ports without a number.
     pub(super) fn show(&self, what: Show, port: Option<u16>) -> Answer {
-        let last = self.ports.len().saturating_sub(1);
         let numbers =
             port.map_or(0..self.ports.len(), |port| usize::from(port)..usize::from(port) + 1);
         let mut all = Answer::done(Vec::new(), json!({ "ports": [] }));
         for number in numbers {
             let Some(place) = self.ports.get(number) else {
-                let message = format!("Invalid port {number}: there are 0 to {last}");
+                let message = self.invalid_port(number as u16);
                 return Answer::not_done(message).with("command", "show").with("port", number);
             };
             let answer = match what {
