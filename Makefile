@@ -24,17 +24,16 @@ build: deps-run
 ## uninstall: removes what install has put there
 install uninstall:
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install $@ "$(TARGET)" "$(TWIN)"
-## test: every test; those that lack root or a tool say why they skip
+## test: every test; those that lack root or a tool say why they skip; MEANWHILE="make check"
 test: deps-test
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/release/libtwin.a" 5 || [ $$? -eq 3 ]
-	CARGO="$(CARGO)" scripts/test
+	CARGO="$(CARGO)" scripts/test $(if $(MEANWHILE),"$(MEANWHILE)")
 ## twin: the software NIC, a driver for any program of this DPDK; TWIN=file says where it goes
 twin: deps-run
 	$(BUILD_TWIN)
 ## check: format, lints, drawings and documentation, without a warning
 check: deps-check
-	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir "$(TARGET)"
 	$(CARGO) fmt --all --check && $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy --workspace --test live --locked -- -D warnings
 	scripts/draw --check && RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
@@ -78,7 +77,7 @@ prove-restart: deps-test
 	MILLRACE_RESTARTS=$${RESTARTS:-1000} MILLRACE_CONNECTIONS=$${CONNECTIONS:-100} $(PROVE) outlives
 ## prove-cases: all faults, NICs, loads, signals of tests that run some of them in `make test`
 prove-cases: deps-test twin
-	MILLRACE_ALL_CASES=1 $(PROVE) equiv demo backends bypass ending stateful drop bench_c reset hando
+	MILLRACE_ALL_CASES=1 $(PROVE) equiv demo backends bypass ending stateful list_ bench_c reset hando
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run ; CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}
 ## asan: flow rules and packets through the C of the software NIC for ASAN_SECONDS; needs nightly

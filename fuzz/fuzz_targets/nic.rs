@@ -69,11 +69,11 @@ impl Port {
         }
         match self.nic.create(rule, self.now_us) {
             Ok(answer) => {
-                let marks = actions.iter().filter_map(|action| match action {
+                let mut marks = actions.iter().filter_map(|action| match action {
                     Action::Mark(mark) => Some(*mark),
                     _ => None,
                 });
-                let is_new = self.live.insert(answer.value, marks.last()).is_none();
+                let is_new = self.live.insert(answer.value, marks.next_back()).is_none();
                 assert!(is_new && !self.gone.contains(&answer.value));
                 self.order.push(answer.value);
             }

@@ -45,7 +45,7 @@ permit ct established,related,reply
 /// Connects to a port, and prints the answer or the error.
 const CLIENT: &str = "import socket, sys
 try:
-    s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 1.5)
+    s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 0.7)
     print(s.recv(9).decode())
 except OSError as error:
     print(type(error).__name__)";
@@ -276,9 +276,11 @@ fn connections_begin_at_port_a_only(name: &str, config: &str) {
         wait_until("A reaches B", || python(&lan.a, CLIENT, &[to_b, "80"]) == "hello");
         assert_eq!(python(&lan.b, CLIENT, &[to_a, "80"]), "TimeoutError", "{to_a}");
     }
-    let ping = |host: &Host, to: &str| host.namespace.succeeds(&format!("ping -c 1 -W 1 {to}"));
-    assert!(ping(&lan.a, lan.b.v4) && ping(&lan.a, lan.b.v6));
-    assert!(!ping(&lan.b, lan.a.v4) && !ping(&lan.b, lan.a.v6));
+    let ping = |host: &Host, to: &str, wait_s: &str| {
+        host.namespace.succeeds(&format!("ping -c 1 -W {wait_s} {to}"))
+    };
+    assert!(ping(&lan.a, lan.b.v4, "2") && ping(&lan.a, lan.b.v6, "2"));
+    assert!(!ping(&lan.b, lan.a.v4, "0.5") && !ping(&lan.b, lan.a.v6, "0.5"));
     assert_eq!(python(&lan.a, ASKS, &[lan.b.v4]), "ConnectionRefusedError");
     let ended = bump.finish();
     drop(servers);

@@ -22,7 +22,7 @@ const HOSTS: u8 = 8;
 /// Number of times that their frames pass: enough for most packets to pass after the rules are
 /// installed. `make prove-bypass` sets more.
 fn loops() -> u64 {
-    scaled("MILLRACE_LOOPS", 4500)
+    scaled("MILLRACE_LOOPS", 3000)
 }
 
 /// Returns one frame of each direction of some connections. UDP over both IP versions: without a

@@ -54,7 +54,7 @@ fn kernel_tcp_that_the_nic_forwards_completes_and_ends() {
     let mut server = python(&lan.b.namespace, &["serve", lan.b.v4, PORT]);
     let mut server = Process::spawn(server.stdout(Stdio::piped()));
     assert_eq!(server.first_line(), "ready\n");
-    let transfers = scaled("MILLRACE_TRANSFERS", 24).to_string();
+    let transfers = scaled("MILLRACE_TRANSFERS", 16).to_string();
     let words = ["run", lan.b.v4, PORT, &transfers, THREADS, "20000"];
     let printed = run(&mut python(&lan.a.namespace, &words));
     assert_eq!(printed.trim(), transfers, "some transfers failed");

@@ -116,12 +116,13 @@ fn every_fault_leaves_the_packets_of_every_rule_as_they_are() {
     }
     let always = "[offload]\ncheck = \"always\"\n";
     let expected = Run::new("", &format!("{OFF}{SOFTWARE}")).hits;
-    for (faults, check) in [
+    let cases = [
+        ("mask-ignored:0.5+truncated-mark:0.2+destroy-leaves-rule", always),
         ("no-mark:0.5+phantom-success:0.3+create-refused:0.3", ""),
         ("undeletable:0.5+latency-cliff:0.2", ""),
-        ("mask-ignored:0.5+truncated-mark:0.2+destroy-leaves-rule", always),
         ("late-activation", always),
-    ] {
+    ];
+    for (faults, check) in cases.into_iter().take(if runs_all_cases() { 4 } else { 2 }) {
         let run = Run::new(&format!(",faults={faults}"), &format!("{OFF}{check}"));
         assert_eq!(run.hits, expected, "{faults}: {}", run.ports);
     }

@@ -73,12 +73,13 @@ fn pcapng_cut_at_every_byte() {
 }
 
 #[test]
-fn gzip_cut_at_every_byte() {
+fn gzip_cut_at_every_third_byte() {
     let packets: Vec<Packet> =
         (0..40).map(|i| Packet::new(START_NS, datagram(i, usize::from(i)).build())).collect();
     let file = gzip(&Pcap::plain().file(&packets));
     let mut most = 0;
-    for cut in 1..file.len() {
+    // Each is a process of its own: every third byte, up to the last one.
+    for cut in (1..file.len()).rev().step_by(3).rev() {
         let run = flows_of(&file[..cut]);
         run.assert_failed("truncated");
         let packets = tracked(&run.records());
