@@ -12,6 +12,7 @@ mod icmp;
 mod invariance;
 mod life;
 mod marks;
+mod marks_at_the_end;
 mod reference;
 mod resumed;
 mod room;

@@ -254,7 +254,7 @@ fn of_one_flow() -> (Engine, MarkLayout) {
 
 /// An engine with room for `capacity` connections of each IP version, of which one may have rules
 /// at a time.
-fn of_one_slot(capacity: u32) -> (Engine, MarkLayout) {
+pub(super) fn of_one_slot(capacity: u32) -> (Engine, MarkLayout) {
     of_timeouts(capacity, Timeouts::SHORT)
 }
 
@@ -286,7 +286,7 @@ fn of_check(capacity: u32, timeouts: Timeouts, check: MarkVerification) -> (Engi
 }
 
 /// Nothing is left in the receive queues.
-fn drain(engine: &mut Engine) {
+pub(super) fn drain(engine: &mut Engine) {
     engine.queue_drained(Side::A);
     engine.queue_drained(Side::B);
     engine.recheck_rules(0, 8);
@@ -312,7 +312,7 @@ fn tcp_frame(host: u8, flags: u8) -> Vec<u8> {
     FrameBuilder::ipv4([10, 0, 0, host], [10, 9, 9, 9]).tcp(1, 80).flags(flags).pad().build()
 }
 
-fn arrive(engine: &mut Engine, now: u64, packets: &[(&[u8], Option<u32>)]) {
+pub(super) fn arrive(engine: &mut Engine, now: u64, packets: &[(&[u8], Option<u32>)]) {
     let packets: Vec<_> =
         packets.iter().map(|(frame, mark)| BytesPacket::new(frame).marked(*mark)).collect();
     engine.process(now, &packets, &mut [Verdict::Forward; BURST_MAX]);
