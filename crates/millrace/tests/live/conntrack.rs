@@ -7,6 +7,7 @@ use crate::{new_scratch, scaled};
 use engine::{Config, CtState, Engine, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::process::Command;
 use testkit::host::{has_root_and, skip};
 use testkit::namespace::Namespace;
 use testkit::process::{run, wait_until};
@@ -144,13 +145,27 @@ impl Router {
         self.set("net/netfilter/nf_conntrack_acct", 1);
     }
 
+    /// Returns the command of the tool that lists the kernel's connections.
+    pub(crate) fn conntrack(&self) -> Command {
+        self.router.command("conntrack")
+    }
+
     /// Returns the kernel's list of connections of both IP versions.
     pub(crate) fn list(&self) -> String {
-        let list = |family| {
-            let args = ["-L", "-o", "extended", "-f", family];
-            run(self.router.command("conntrack").args(args))
-        };
+        let list = |family| run(self.conntrack().args(["-L", "-o", "extended", "-f", family]));
         list("ipv4") + &list("ipv6")
+    }
+
+    /// Waits until a process listens to events of the kernel's connections. In `/proc/net/netlink`,
+    /// the second word is the protocol, 12 for netfilter, and the fourth the groups of events.
+    pub(crate) fn wait_for_listener(&self) {
+        wait_until("the kernel has a listener", || {
+            let sockets = self.router.run("cat /proc/net/netlink");
+            sockets.lines().any(|socket| {
+                let words: Vec<_> = socket.split_whitespace().collect();
+                words[1] == "12" && words[3] != "00000000"
+            })
+        });
     }
 
     /// Returns the kernel's state of each packet.

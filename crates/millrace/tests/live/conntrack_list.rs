@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Compares `millrace ct list` with `conntrack -L -o extended`, line by line: the same packets pass
-//! a running instance and the kernel's connection tracking.
+//! a running instance and the kernel's connection tracking. Then both flush their connections, and
+//! the events of their ends are compared as well.
 
 use crate::bump::Setup;
 use crate::conntrack::{Router, TOOLS, Word};
 use crate::instance;
 use crate::new_scratch;
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use testkit::capture::write_pcap;
 use testkit::host::has_root_and;
-use testkit::process::wait_until;
+use testkit::process::{Process, run, wait_until};
 use testkit::scratch::Scratch;
 use wire::FrameBuilder;
 use wire::tcp::{ACK, FIN, PSH, RST, SYN};
@@ -142,6 +146,22 @@ fn neighbour_discovery() -> Vec<FrameBuilder> {
     [130, 131, 132, 133, 134, 135, 136, 143].map(message).to_vec()
 }
 
+/// Splits the events of ends into lines of a list: without what only one of both prints there.
+/// Linux prints the timeout, and which process has deleted the connection; Millrace has the reason
+/// of the end.
+fn of_events(text: &str) -> String {
+    let line = |event: &str| {
+        let mut words: Vec<_> = event.split_whitespace().skip(1).collect();
+        if words[4].parse::<u64>().is_err() {
+            words.insert(4, "0");
+        }
+        let only = ["mark=", "use=", "end=", "[USERSPACE]", "portid=", "progname="];
+        words.retain(|word| !only.iter().any(|start| word.starts_with(start)));
+        words.join(" ") + "\n"
+    };
+    text.lines().filter(|line| line.starts_with("[DESTROY]")).map(line).collect()
+}
+
 /// Splits the list into lines, and replaces what is known to differ. Timeouts are those of other
 /// settings and of another time. Linux has no assured UDP before 2 seconds, and no assured SCTP
 /// before the COOKIE ACK; it says `CLOSED` of an association whose INIT has no
@@ -167,8 +187,43 @@ fn comparable(text: &str) -> Vec<String> {
     lines
 }
 
-/// Returns what `ct list` prints of these packets.
-fn listed_by_millrace(frames: &[Vec<u8>], connections: usize) -> String {
+/// Prints events until it is told to end.
+struct Events {
+    process: Process,
+    lines: Receiver<String>,
+    text: String,
+}
+
+impl Events {
+    fn start(command: &mut Command) -> Self {
+        let mut process = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
+        let output = BufReader::new(process.child().stdout.take().unwrap());
+        let (to, lines) = channel();
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|it| to.send(it))
+        });
+        Self { process, lines, text: String::new() }
+    }
+
+    /// Takes what was printed. True if these are events of so many ends.
+    fn has_told(&mut self, ends: usize) -> bool {
+        for line in self.lines.try_iter() {
+            self.text += &(line + "\n");
+        }
+        self.text.matches("[DESTROY]").count() >= ends
+    }
+
+    fn end(mut self) -> String {
+        self.process.signal("INT");
+        self.process.wait();
+        self.has_told(0);
+        self.text
+    }
+}
+
+/// Returns what `ct list` prints of these packets, and the events when these connections are
+/// flushed.
+fn told_by_millrace(frames: &[Vec<u8>], connections: usize) -> [String; 2] {
     let setup = Setup::in_scratch(Scratch::new(std::env::temp_dir(), "ctl"));
     let [capture, socket] = ["in", "s"].map(|name| setup.path(name));
     write_pcap(&capture, frames);
@@ -180,12 +235,50 @@ fn listed_by_millrace(frames: &[Vec<u8>], connections: usize) -> String {
     let listed = instance::text(&socket, &["ct", "-L", "-o", "extended"]);
     let count = instance::text(&socket, &["ct", "-C"]);
     assert_eq!(count.trim(), connections.to_string());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let mut events = Events::start(command.args(["ct", "events", "--instance", &socket]));
+    wait_until("changes are told", || {
+        instance::text(&socket, &["ct", "set", "--all", "--to-mark", "1"]);
+        instance::text(&socket, &["ct", "set", "--all", "--to-mark", "0"]);
+        events.has_told(0);
+        !events.text.is_empty()
+    });
+    instance::text(&socket, &["ct", "flush", "--all"]);
+    wait_until("all ends are told", || events.has_told(connections));
+    let events = events.end();
     bump.finish().assert_balanced();
-    listed
+    [listed, events]
+}
+
+/// Listens to the kernel's events. It has none for connections that began before.
+fn events_of_the_kernel(router: &Router) -> Events {
+    let events = Events::start(router.conntrack().args(["-E", "-e", "DESTROY", "-o", "extended"]));
+    router.wait_for_listener();
+    events
+}
+
+/// Flushes the kernel's connections; returns the events.
+fn flushed_by_the_kernel(router: &Router, mut events: Events, connections: usize) -> String {
+    for family in ["ipv4", "ipv6"] {
+        run(router.conntrack().args(["-F", "-f", family]));
+    }
+    wait_until("all ends are told", || events.has_told(connections));
+    events.end()
+}
+
+#[track_caller]
+fn assert_same(own: &[String], kernel: &[String]) {
+    let only = |these: &[String], others: &[String]| {
+        let these: BTreeSet<_> = these.iter().cloned().collect();
+        let others: BTreeSet<_> = others.iter().cloned().collect();
+        these.difference(&others).cloned().collect::<Vec<_>>().join("\n")
+    };
+    let (here, there) = (only(own, kernel), only(kernel, own));
+    assert!(own == kernel, "only Millrace:\n{here}\nonly Linux:\n{there}");
 }
 
 #[test]
-fn the_list_reads_as_conntrack_prints_it() {
+fn the_list_and_events_read_as_conntrack_prints_them() {
     if !has_root_and(&TOOLS) || !has_root_and(&["conntrack"]) {
         return;
     }
@@ -203,25 +296,25 @@ fn the_list_reads_as_conntrack_prints_it() {
             (*from, packet.build())
         })
         .collect();
+    let events = events_of_the_kernel(&router);
     let words = router.words(&new_scratch("conntrack-list"), &frames);
     assert!(!words.contains(&Word::Lost), "the router lost packets");
     let kernel = comparable(&router.list());
+    let events = flushed_by_the_kernel(&router, events, stories.len());
+    let ends_there = comparable(&of_events(&events));
     let mut frames: Vec<_> = frames.into_iter().map(|(_, frame)| frame).collect();
     let more = challenged();
     let challenged = more.iter().flatten().map(|(_, packet)| packet);
     frames.extend(neighbour_discovery().iter().chain(challenged).map(FrameBuilder::build));
-    let listed = listed_by_millrace(&frames, stories.len() + more.len());
-    let (of_challenged, listed): (Vec<_>, Vec<_>) =
-        listed.lines().partition(|line| line.contains("src=10.0.3."));
+    let [listed, events] = told_by_millrace(&frames, stories.len() + more.len());
+    let is_challenged = |line: &&str| line.contains("src=10.0.3.");
+    let (of_challenged, listed): (Vec<_>, Vec<_>) = listed.lines().partition(is_challenged);
     let own = comparable(&listed.join("\n"));
-    let only = |these: &[String], others: &[String]| {
-        let these: BTreeSet<_> = these.iter().cloned().collect();
-        let others: BTreeSet<_> = others.iter().cloned().collect();
-        these.difference(&others).cloned().collect::<Vec<_>>().join("\n")
-    };
-    let (here, there) = (only(&own, &kernel), only(&kernel, &own));
-    assert!(own == kernel, "only Millrace:\n{here}\nonly Linux:\n{there}");
     assert_eq!(own.len(), stories.len());
+    assert_same(&own, &kernel);
+    let events = of_events(&events);
+    let ends: Vec<_> = events.lines().filter(|line| !is_challenged(line)).collect();
+    assert_same(&comparable(&ends.join("\n")), &ends_there);
     for line in &of_challenged {
         assert!(line.contains("SYN_SENT src=") && line.contains(" [UNREPLIED] src="), "{line}");
     }
