@@ -24,11 +24,11 @@ build: deps-run
 ## uninstall: removes what install has put there
 install uninstall:
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install $@ "$(TARGET)" "$(TWIN)"
-## test: every test; those that lack root or a tool say why they skip; MEANWHILE="make check"
+## test: every test; those that lack root or a tool say why they skip; MEANWHILE=command beside them
 test: deps-test
 	$(BUILD_TWIN) || [ $$? -eq 3 ]
 	scripts/fuzz-edge "$(TARGET)" "$(TARGET)/release/libtwin.a" 5 || [ $$? -eq 3 ]
-	CARGO="$(CARGO)" scripts/test $(if $(MEANWHILE),"$(MEANWHILE)")
+	CARGO="$(CARGO)" scripts/test
 ## twin: the software NIC, a driver for any program of this DPDK; TWIN=file says where it goes
 twin: deps-run
 	$(BUILD_TWIN)
@@ -75,8 +75,9 @@ prove-conntrack: deps-test
 ## prove-restart: kernel TCP through a bump that is killed RESTARTS times; CONNECTIONS; needs root
 prove-restart: deps-test
 	MILLRACE_RESTARTS=$${RESTARTS:-1000} MILLRACE_CONNECTIONS=$${CONNECTIONS:-100} $(PROVE) outlives
-## prove-cases: all faults, NICs, loads, signals of tests that run some of them in `make test`
+## prove-cases: all faults, NICs, loads, signals, samples of which `make test` tries some
 prove-cases: deps-test twin
+	MILLRACE_FULL=1 $(CARGO) test --locked --workspace --lib --test search --test stateless
 	MILLRACE_ALL_CASES=1 $(PROVE) equiv demo backends bypass ending stateful list_ bench_c reset hando
 ## fuzz: each fuzz target for FUZZ_SECONDS; needs rustup's nightly and cargo-fuzz
 fuzz: deps-run ; CARGO="$(CARGO)" scripts/fuzz $${FUZZ_SECONDS:-60}

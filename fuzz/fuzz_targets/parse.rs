@@ -102,7 +102,7 @@ fn check_four(engine: &mut Engine, frame: &[u8], one: &Outcome) {
         ..tally
     };
     let ended = engine.next_record();
-    // Linux's words tell a first packet from those that follow it.
+    // UDP says `udp_first` of one packet, and `udp_single` of several.
     let proto_state = ended.as_ref().map(|flow| flow.proto_state);
     let expected = one.flow.clone().map(|flow| FlowRecord {
         orig: times_4(flow.orig),

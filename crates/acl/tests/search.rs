@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(testkit::sized(100, 2_000)))]
 
     #[test]
     fn the_search_finds_what_comparing_every_rule_finds(

@@ -22,7 +22,7 @@ fn first_in_device(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(testkit::sized(100, 2_000)))]
 
     #[test]
     fn a_device_decides_by_the_rule_of_the_list(
@@ -52,7 +52,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(testkit::sized(200, 4_000)))]
 
     /// A device may have any of the rules that drop whole packets, in any order, and find or miss
     /// any header of other rules: the list denies each packet of one, and no rule that counts or

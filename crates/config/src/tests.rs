@@ -265,7 +265,7 @@ fn no_typing_error_changes_a_key_unnoticed() {
     let mut tried = 0;
     // All of them take long, since each is a whole file. 8 has no divisor in common with the number
     // of kinds of errors, so that each kind is tried.
-    let step = if std::env::var("MILLRACE_FULL").is_ok() { 1 } else { 8 };
+    let step = testkit::sized(8, 1) as usize;
     for text in typing_errors(EVERY_KEY).into_iter().step_by(step) {
         tried += 1;
         let problems = Config::read(&text).problems;

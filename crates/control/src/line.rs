@@ -287,11 +287,11 @@ pub struct ConnectionLine {
     /// Time of its last packet in microseconds; 0 from an older instance.
     #[serde(default)]
     pub last_us: u64,
-    /// State of the connection; the last one if it has ended, then null from an older instance.
+    /// State, or the last one if the connection has ended. An older instance sends null then.
     pub state: Option<String>,
     /// Seconds until it ends if no packet comes; null in events.
     pub timeout_s: Option<f64>,
-    /// The responder has sent packets.
+    /// The responder has sent packets that fit.
     pub replied: bool,
     /// Both ends have shown that they want the connection.
     pub assured: bool,

@@ -45,8 +45,9 @@ pub(crate) fn require(ports: &[String]) -> anyhow::Result<Option<PathBuf>> {
 pub(crate) fn check_place(driver: &Path) -> anyhow::Result<()> {
     if let Err(error) = File::open(driver) {
         bail!(
-            "this user may not read the driver of the software NIC, {} ({error}): move it to a \
-             folder that the user may read, and set {VARIABLE} to its new path",
+            "this user may not read {} ({error}): if the driver of the software NIC is there, move \
+             it to a folder that the user may read, and set {VARIABLE} to its new path; \
+             `make twin` builds one",
             driver.display()
         );
     }
@@ -116,6 +117,17 @@ mod tests {
         assert!(error.contains(&words) && error.contains(VARIABLE), "{error}");
         assert_eq!(writable_by_all(Path::new("/bin/sh")), None);
         assert_eq!(writable_by_all(Path::new("/nowhere")), None);
+    }
+
+    #[test]
+    fn a_driver_may_be_where_this_user_may_not_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let driver = folder.path().join("librte_net_twin.so");
+        assert!(!is_there(&driver) && !is_there(folder.path()));
+        std::fs::write(&driver, "").unwrap();
+        assert!(is_there(&driver) && !is_there(&driver.join("below a file")));
+        let missing = check_place(&folder.path().join("none")).unwrap_err().to_string();
+        assert!(missing.contains("may not read") && missing.contains("`make twin`"), "{missing}");
     }
 
     #[test]

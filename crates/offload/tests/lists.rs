@@ -216,7 +216,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(50))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn the_first_rule_decides_whatever_the_port_has(

@@ -148,34 +148,30 @@ fn the_text_has_the_figures() {
     }
 }
 
+fn print(results: &Results) -> String {
+    let mut out = Vec::new();
+    results.print(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
 /// The sender shifted its schedule, and sent all packets that the shifted schedule has.
 #[test]
 fn a_schedule_that_was_put_off_is_told_with_its_share() {
     let mut results = results();
-    let print = |results: &Results| {
-        let mut out = Vec::new();
-        results.print(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    };
     assert!(!print(&results).contains("put off"));
     results.put_off_s = 0.192 * results.duration_s;
     let text = print(&results);
-    assert!(text.contains(" s (19.2 %): this host did not make the packets in time\n"), "{text}");
+    assert!(text.contains(" (19.2 %): this host or its port was too slow\n"), "{text}");
     assert!(!text.contains("not sent"), "{text}");
     results.senders.push(results.senders[0].clone());
     let text = print(&results);
-    let line = " (19.2 %): the slowest of 2 senders did not make the packets in time\n";
+    let line = " (19.2 %): the slowest of 2 senders, or its port, was too slow\n";
     assert!(text.contains(line), "{text}");
 }
 
 #[test]
 fn a_run_of_which_nothing_comes_back_says_what_to_look_at() {
     let mut results = results();
-    let print = |results: &Results| {
-        let mut out = Vec::new();
-        results.print(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    };
     assert!(!print(&results).contains("no packet came back"));
     results.received = Counted::default();
     assert!(print(&results).contains("no packet came back: are the ports wired"));
@@ -205,11 +201,6 @@ fn the_text_has_low_rates_and_no_control_characters() {
     results.senders[1].port = "\x07".repeat(40);
     let stream = &mut results.verified.as_mut().unwrap().streams[0];
     stream.name = format!("a\x1b]0;b\x07{}", "c".repeat(100));
-    let print = |results: &Results| {
-        let mut out = Vec::new();
-        results.print(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    };
     let text = print(&results);
     assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
     assert!(text.contains("sent: 3_000_000 packets, 12.0 pps, 0.672 Gb/s"), "{text}");

@@ -120,12 +120,12 @@ impl Results {
         let is_known = put_off > 0.0 && duration > 0.0;
         let share = is_known.then(|| 100.0 * put_off / duration)?;
         let by = match self.senders.len() {
-            0 | 1 => "this host".to_owned(),
-            senders => format!("the slowest of {senders} senders"),
+            0 | 1 => "this host or its port".to_owned(),
+            senders => format!("the slowest of {senders} senders, or its port,"),
         };
+        let [put_off, duration] = [put_off, duration].map(|s| units::duration((s * 1e9) as u64));
         Some(format!(
-            "the schedule was put off by {put_off:.2} s of {duration:.2} s ({share:.1} %): {by} \
-             did not make the packets in time"
+            "the schedule was put off by {put_off} of {duration} ({share:.1} %): {by} was too slow"
         ))
     }
 

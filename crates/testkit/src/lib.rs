@@ -19,3 +19,9 @@ pub mod process;
 pub mod random;
 pub mod scratch;
 pub mod stream;
+
+/// Returns how much a test does: `full` if the variable `MILLRACE_FULL` is set, as by `make
+/// prove-...`, and otherwise `small`.
+pub fn sized(small: u32, full: u32) -> u32 {
+    if std::env::var_os("MILLRACE_FULL").is_some() { full } else { small }
+}

@@ -269,7 +269,7 @@ fn masked(item: &Item) -> (Proto, Vec<(u8, u8)>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn rules_match_as_a_scan_of_all_of_them(steps in prop::collection::vec(step(), 1..120)) {

@@ -130,7 +130,7 @@ mod tests {
         /// Against a list that is sorted each time.
         #[test]
         fn the_best_comes_first_and_the_worst_makes_room(
-            steps in prop::collection::vec(prop::option::weighted(0.7, 0..Score::COUNT), 1..2000),
+            steps in prop::collection::vec(prop::option::weighted(0.7, 0..Score::COUNT), 1..4000),
         ) {
             let mut candidates = CandidateQueue::new();
             let mut model: Vec<(usize, u32)> = Vec::new();

@@ -24,7 +24,4 @@ mod snapshot;
 mod zone_rules;
 mod zones;
 
-/// The first, or in full size (`make prove-attacks`, `make prove-model`) the second.
-fn sized(small: u32, full: u32) -> u32 {
-    if std::env::var("MILLRACE_FULL").is_ok() { full } else { small }
-}
+use testkit::sized;

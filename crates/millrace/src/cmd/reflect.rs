@@ -136,7 +136,7 @@ impl From<SwapArg> for Swap {
 #[derive(Default, Serialize)]
 struct Counters {
     version: &'static str,
-    /// [`KIND`].
+    /// [`KIND`], which tells this JSON from other results.
     kind: &'static str,
     dpdk: String,
     started_unix_s: f64,
@@ -173,7 +173,6 @@ struct PortLosses {
     oerrors: u64,
 }
 
-/// Tells the JSON of a reflector from other results.
 const KIND: &str = "millrace-reflect";
 const INTERVAL: Duration = Duration::from_secs(1);
 const REPORT_NS: u64 = INTERVAL.as_nanos() as u64 / 10;

@@ -70,7 +70,7 @@ impl From<Offload> for dpdk::linux::Offload {
 pub(super) struct Keeper {
     process: Child,
     pipe: Option<ChildStdin>,
-    /// All steps sent so far, for the case that the keeper cannot take them.
+    /// The steps that the keeper is to take, for the case that it cannot.
     list: Vec<Undo>,
 }
 
@@ -93,16 +93,20 @@ impl Keeper {
 
     /// Sends the keeper the step that undoes a change, and then makes the change. If the keeper is
     /// gone, this process takes that step at the end. A change that is not allowed has changed
-    /// nothing, and to undo it would not be allowed either: its step is taken back.
+    /// nothing, and to undo it would not be allowed either: its step is taken back. But a redirect
+    /// is several changes.
     pub(super) fn change(
         &mut self,
         undo: Undo,
         change: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
+        let is_redirect = matches!(undo.step, Step::Redirect { .. });
         self.send(Some(&undo))?;
         self.list.push(undo);
         let done = change();
-        if done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        let is_refused =
+            done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+        if is_refused && !is_redirect {
             self.list.pop();
             self.send(None)?;
         }
@@ -166,8 +170,13 @@ fn put_back(list: &[Undo]) -> bool {
 /// Runs the keeper: reads steps until the pipe is closed, then undoes the changes.
 pub(crate) fn keep() -> anyhow::Result<ExitCode> {
     let _caught = signals::interrupt_flag()?;
-    let lines = io::stdin().lines().map_while(Result::ok);
-    let mut list: Vec<Undo> = Vec::new();
+    let list = steps(io::stdin().lines().map_while(Result::ok));
+    Ok(if put_back(&list) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the steps that these lines leave to be taken.
+fn steps(lines: impl Iterator<Item = String>) -> Vec<Undo> {
+    let mut list = Vec::new();
     for step in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
         match step {
             Some(undo) => list.push(undo),
@@ -176,7 +185,7 @@ pub(crate) fn keep() -> anyhow::Result<ExitCode> {
             }
         }
     }
-    Ok(if put_back(&list) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    list
 }
 
 impl fmt::Display for Undo {
@@ -254,4 +263,20 @@ pub(super) fn set_sysctl(device: &str, name: (&str, &str), text: &str) -> io::Re
 
 fn sysctl_path(device: &str, (family, key): (&str, &str)) -> String {
     format!("/proc/sys/net/{family}/conf/{device}/{key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_was_taken_back_is_not_taken() {
+        let undo = |index| Undo { index, mac: vec![2, 0, 0, 0, 0, 1], step: Step::Down };
+        let line = |undo: Option<Undo>| serde_json::to_string(&undo).unwrap();
+        let lines = [line(Some(undo(1))), line(Some(undo(2))), line(None), line(Some(undo(3)))];
+        // A run that is killed may leave a cut line.
+        let cut = line(Some(undo(4)))[..9].to_owned();
+        assert_eq!(steps(lines.into_iter().chain([cut])), [undo(1), undo(3)]);
+        assert_eq!(steps([line(None)].into_iter()), []);
+    }
 }

@@ -203,7 +203,7 @@ fn no_packet_is_dropped_after_a_change_that_permits_it() {
         let ended = run.bump.finish();
         ended.assert_balanced();
         let summary = ended.summary();
-        if personality == "personality=ideal" {
+        if *personality == "personality=ideal" {
             // The counters of the other NIC are up to a second old.
             let dropped = count(&summary["drops"]["denied"]) + nic_denied(&summary);
             assert_about_equal(first + dropped, second);

@@ -136,7 +136,7 @@ impl Session {
     fn invalid_port(&self, port: u16) -> String {
         match self.ports.len().saturating_sub(1) {
             0 => format!("Invalid port {port}: there is only port 0"),
-            last => format!("Invalid port {port}: there are 0 to {last}"),
+            last => format!("Invalid port {port}: ports are 0 to {last}"),
         }
     }
 }

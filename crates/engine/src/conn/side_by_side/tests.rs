@@ -138,7 +138,7 @@ fn the_same_is_counted<const W: usize>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5_000))]
+    #![proptest_config(ProptestConfig::with_cases(testkit::sized(5_000, 100_000)))]
     #[test]
     fn eight_side_by_side_are_eight_one_by_one(
         cases in proptest::array::uniform8(case()),

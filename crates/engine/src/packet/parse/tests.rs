@@ -276,7 +276,7 @@ fn run() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8_000))]
+    #![proptest_config(ProptestConfig::with_cases(testkit::sized(8_000, 200_000)))]
     #[test]
     fn side_by_side_is_one_by_one(
         runs in prop::collection::vec(

@@ -72,10 +72,10 @@ impl fmt::Display for PortEvent {
             PortEvent::Unmarked { port, had_marks: true } => write!(
                 f,
                 "port {port}: rules have no effect any more: {INEFFECTIVE_MAX} in a row (of UDP, \
-                 or of TCP) marked none of their packets, which had marks before, and the driver \
-                 reports no error; Millrace installs no more such rules for a while, and these \
-                 connections stay in software. If it stays so, restart Millrace, or the host: \
-                 some NICs get stuck until they are reset"
+                 or of TCP) marked none of their packets. Packets of this pair had marks before, \
+                 and the driver reports no error. Millrace installs no more such rules for a \
+                 while, and these connections stay in software. If it stays so, restart Millrace, \
+                 or the host: some NICs get stuck until they are reset"
             ),
             PortEvent::UnfinishedChecksums { port, interface } => write!(
                 f,

@@ -380,7 +380,7 @@ const FAULTS: [&str; 7] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(testkit::sized(1_000, 20_000)))]
 
     #[test]
     fn verdicts_that_are_not_old_are_those_of_now(
