@@ -280,7 +280,7 @@ fn the_ways_of_the_baseline_are_compared() {
     let scratch = new_scratch("baseline");
     let page = scratch.path("baseline.html");
     let args =
-        ["bench", "baseline", "-d", "1", "--rate", "10000", "--html", &page, "--trials", "1"];
+        ["bench", "baseline", "-d", "2", "--rate", "10000", "--html", &page, "--trials", "1"];
     let output = millrace(&[&args[..], &["--only", "memif"]].concat());
     let printed = text(&output);
     assert_eq!(output.status.code(), Some(0), "{printed}");

@@ -51,6 +51,13 @@ impl Record {
         self.0.retain(|column, _| !column.ends_with("_ns") && !column.ends_with("_us"));
     }
 
+    /// Removes what only records in JSON have. The protocol state is finer than `state`.
+    pub(crate) fn forget_details(&mut self) {
+        for column in ["ct_state", "assured"] {
+            self.0.remove(column);
+        }
+    }
+
     /// Returns the packets of both directions.
     pub(crate) fn packets(&self) -> u64 {
         self.tallies().iter().map(|tally| tally.packets).sum()
