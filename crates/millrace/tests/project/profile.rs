@@ -82,3 +82,22 @@ fn a_perf_that_may_not_sample_ends_with_3() {
     assert_eq!(output.status.code(), Some(3), "{errors}");
     assert!(errors.contains("perf may not sample here") && errors.contains("run as root"));
 }
+
+#[test]
+fn the_load_has_as_many_connections_as_the_script_says() {
+    let folder = Scratch::new(env!("CARGO_TARGET_TMPDIR"), "profile-load");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/profile");
+    let script = fs::read_to_string(script).unwrap();
+    let stream = script.lines().find_map(|line| line.trim().strip_prefix("stream=\""));
+    let stream = stream.unwrap().trim_end_matches('"');
+    let millrace = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_millrace")).args(args).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let load = folder.path("load.pcap");
+    let port = format!("net_pcap0,tx_pcap={load}");
+    millrace(&["gen", &port, "--receivers", "0", "--stream", stream]);
+    let replayed = millrace(&["replay", "--top", "0", &load]);
+    assert!(replayed.contains("\nflows: 10_000 created, "), "{replayed}");
+    assert!(script.contains("10 000 connections"));
+}
