@@ -30,6 +30,8 @@ pub use software::Software;
 pub use vmbus::vfs_without_master;
 pub(crate) use vmbus::{USER_DRIVER as VMBUS_USER_DRIVER, VmbusNic};
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// A host at one moment.
@@ -88,11 +90,21 @@ impl Host {
 #[derive(Clone, Copy)]
 struct Root<'a>(&'a Path);
 
+/// Most bytes that are read of a file.
+const TEXT_MAX: u64 = 16 << 20;
+
 impl Root<'_> {
-    /// Returns the contents of a file without blanks at its ends.
+    /// Returns the contents of a file without blanks at its ends; `None` if it is no regular file.
+    /// Bytes that are not UTF-8, as names of interfaces may have, become U+FFFD.
     fn text(self, path: &str) -> Option<String> {
-        let text = std::fs::read_to_string(self.0.join(path)).ok()?;
-        Some(text.trim().to_owned())
+        let path = self.0.join(path);
+        // To open a pipe would block.
+        if !path.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        File::open(path).ok()?.take(TEXT_MAX).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
     fn number(self, path: &str) -> Option<u64> {

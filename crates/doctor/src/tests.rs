@@ -264,6 +264,29 @@ fn nics_the_host_lives_on_are_guarded() {
     assert_eq!(nics.len(), 6);
 }
 
+/// Names of interfaces are bytes. A route of such an interface hides no other one.
+#[test]
+fn an_interface_whose_name_is_no_text_hides_no_route() {
+    let machine = Machine::plain("bytes").nic("0000:01:00.0", "eno1", "i40e");
+    let routes = b"Iface\tDestination\tGateway\nx\xff\t00000A0A\t00000000\n\
+                   eno1\t00000000\t0100A8C0\n";
+    fs::create_dir_all(machine.0.join("proc/net")).unwrap();
+    fs::write(machine.0.join("proc/net/route"), routes).unwrap();
+    let (_, found) = machine.finding("nic 0000:01:00.0");
+    assert_eq!(found, "8086:1572 on i40e; eno1 carries the default route");
+}
+
+/// A made-up root may have anything in the place of a file.
+#[test]
+fn pipes_and_devices_are_not_read() {
+    let machine = Machine::plain("pipes")
+        .linked("proc/cmdline", "/dev/zero")
+        .with("sys/devices/system/cpu/isolated", "0-4294967295\n");
+    let pipe = machine.0.join("sys/devices/system/cpu/nohz_full");
+    assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    assert!(machine.findings().iter().all(|finding| finding.status != Status::Fail));
+}
+
 #[test]
 fn nics_that_can_be_ports_say_how() {
     let machine = Machine::plain("ports")

@@ -365,7 +365,7 @@ impl Interfaces {
         step: Step,
         change: impl FnOnce(&mut Netlink) -> io::Result<()>,
     ) -> io::Result<()> {
-        let undo = Undo { index: device.index, mac: device.mac.clone(), step };
+        let undo = Undo::new(device, step);
         if self.keeper.is_none() {
             self.keeper = Some(Keeper::start()?);
         }

@@ -262,11 +262,12 @@ const FILE_MAX: u64 = 1 << 20;
 /// Reads a file that must be a regular one, and short: others never end, or print a whole line of
 /// any length in an error.
 fn read_regular(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
+    // To open a pipe would block.
+    let metadata = path.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
+    let file = File::open(path)?;
     if metadata.len() > FILE_MAX {
         return Err(io::Error::other("it has more than 1 MiB: it is no personality"));
     }

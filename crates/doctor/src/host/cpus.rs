@@ -252,11 +252,13 @@ impl Processor {
     }
 }
 
-/// Parses a list as the kernel writes it, such as `0-3,8`. Skips words that are no numbers.
+/// Parses a list as the kernel writes it, such as `0-3,8`. Skips words that are no numbers of cpus
+/// of Linux.
 pub(super) fn parse_cpus(list: &str) -> Vec<u32> {
     let range = |item: &str| {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
-        Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
+        let cpu = |text: &str| text.trim().parse::<u16>().ok().map(u32::from);
+        Some(cpu(first)?..=cpu(last)?)
     };
     list.split(',').filter_map(range).flatten().collect()
 }
@@ -315,6 +317,7 @@ mod tests {
             assert_eq!(format_cpus(&parse_cpus(list)), list);
         }
         assert_eq!(parse_cpus("managed_irq,domain,2-3"), [2, 3]);
+        assert_eq!(parse_cpus("0-4294967295,7"), [7]);
     }
 
     #[test]

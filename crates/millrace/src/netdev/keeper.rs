@@ -5,7 +5,7 @@
 //! Before each change the run writes a line to a pipe that says how to undo it. Once the pipe is
 //! closed, the keeper undoes the changes, the last one first. `null` takes the last line back.
 
-use super::netlink::{Netlink, is_no_device};
+use super::netlink::{Device, Netlink, is_no_device};
 use super::redirect;
 use crate::signals;
 use netlink_packet_route::link::LinkFlags;
@@ -20,12 +20,13 @@ use std::time::{Duration, Instant};
 /// Name of the subcommand that runs the keeper.
 pub(crate) const SUBCOMMAND: &str = "put-back-interfaces";
 
-/// A change to undo, and its device by number and MAC address. A number alone may be reused, and a
-/// name may change.
+/// A change to undo, and its device by number, MAC address and name. A number alone may be reused.
+/// MAC address or name may change during a run, but hardly both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Undo {
     pub(super) index: u32,
     pub(super) mac: Vec<u8>,
+    pub(super) name: String,
     pub(super) step: Step,
 }
 
@@ -210,13 +211,23 @@ impl fmt::Display for Undo {
 }
 
 impl Undo {
+    /// Returns the step that undoes a change of this device.
+    pub(super) fn new(device: &Device, step: Step) -> Self {
+        let Device { index, mac, name, .. } = device.clone();
+        Self { index, mac, name, step }
+    }
+
+    fn is_of(&self, device: &Device) -> bool {
+        device.mac == self.mac || device.name == self.name
+    }
+
     /// Undoes the change. Does nothing if the device is gone, or if the change was refused: without
     /// a privilege, both would be.
     fn carry_out(&self) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let found = netlink.device_by_index(self.index)?;
         // The device is gone or has left this network namespace, and its changes with it.
-        let Some(device) = found.filter(|device| device.mac == self.mac) else { return Ok(()) };
+        let Some(device) = found.filter(|device| self.is_of(device)) else { return Ok(()) };
         let index = self.index;
         let done = match &self.step {
             Step::Offload { offload, is_on }
@@ -271,7 +282,10 @@ mod tests {
 
     #[test]
     fn a_step_that_was_taken_back_is_not_taken() {
-        let undo = |index| Undo { index, mac: vec![2, 0, 0, 0, 0, 1], step: Step::Down };
+        let undo = |index| {
+            let device = Device { index, mac: vec![2, 0, 0, 0, 0, 1], ..Device::default() };
+            Undo::new(&device, Step::Down)
+        };
         let line = |undo: Option<Undo>| serde_json::to_string(&undo).unwrap();
         let lines = [line(Some(undo(1))), line(Some(undo(2))), line(None), line(Some(undo(3)))];
         // A run that is killed may leave a cut line.

@@ -87,6 +87,10 @@ fn a_personality_is_a_short_regular_file() {
     let error = stderr(&millrace(&["nic", "personalities", "/dev/zero"]));
     assert!(error.contains("it is no regular file"), "{error}");
     let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"), "words-personality");
+    let pipe = scratch.path("pipe.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = stderr(&millrace(&["nic", "personalities", &pipe]));
+    assert!(error.contains("it is no regular file"), "{error}");
     let path = scratch.path("long.toml");
     std::fs::write(&path, vec![b'a'; 2 << 20]).unwrap();
     let error = stderr(&millrace(&["nic", "personalities", &path]));

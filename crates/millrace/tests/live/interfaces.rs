@@ -146,6 +146,20 @@ fn a_keeper_that_is_gone_is_done_without() {
     }
 }
 
+#[test]
+fn an_interface_whose_address_changes_is_put_back() {
+    let Some(lan) = lan(1500) else { return };
+    let before = state_of_ends(&lan);
+    let link = lan.bump.run("ip -br link show dev end-a");
+    let address = link.split_whitespace().nth(2).unwrap();
+    let setup = Setup::new("address").launcher(lan.bump.command("env"));
+    let bump = setup.args(&["--pair", PAIR]).start();
+    lan.bump.run("ip link set dev end-a address 02:00:00:00:aa:01");
+    assert_eq!(bump.finish().status, Some(0));
+    lan.bump.run(&format!("ip link set dev end-a address {address}"));
+    assert_eq!(state_of_ends(&lan), before);
+}
+
 /// Interfaces may be renamed during the run, and others may get their names.
 #[test]
 fn what_is_put_back_is_what_was_changed() {

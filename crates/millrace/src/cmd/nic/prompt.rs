@@ -67,6 +67,11 @@ pub(super) fn run(mut shell: Shell, interrupted: &AtomicBool) -> anyhow::Result<
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,
+            // A byte that is not UTF-8, such as one of a terminal with another character set.
+            Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                write_line(io::stdout(), "the line is not UTF-8, and was ignored");
+                continue;
+            }
             Err(error) => return Err(error.into()),
         };
         history.add(&line);
