@@ -7,7 +7,6 @@ mod conntrack;
 mod cps;
 mod generator_options;
 mod highest_rate;
-mod origin;
 mod rfc9693;
 mod search;
 mod serving_generator;

@@ -16,6 +16,7 @@ mod list_preview;
 pub(crate) mod man;
 pub(crate) mod nic;
 pub(crate) mod offload;
+mod origin;
 mod problems;
 mod query_args;
 pub(crate) mod reflect;

@@ -5,16 +5,17 @@ mod ports;
 mod sockets;
 
 use crate::backend::{Backend, SocketArgs};
+use crate::cmd::origin::origin_of_now;
 use crate::cmd::run::seconds;
 use crate::ports::{BurstArgs, DescriptorArgs, PortNames, PortNamesError};
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ValueEnum};
 use config::MTU_RANGE;
-use doctor::host::{CpuList, Processor, Software};
+use doctor::host::CpuList;
 use report::output::{JsonFile, write_line_at_once};
 use results::workers::{self, WorkerResult};
-use results::{Host, units};
+use results::{Host, Origin, units};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,7 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use traffic::{KeptPorts, Swap};
 
 /// Send every packet back through the port that received it, with addresses and ports exchanged
@@ -199,17 +200,15 @@ impl Counters {
         let reasons = reasons.into_iter().chain(["port_full"]);
         let dropped = reasons.map(|reason| (reason, 0)).collect();
         let without_ports = KeptPorts::ALL.map(|reason| (reason.name(), 0)).into();
-        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let Origin { millrace: _, dpdk, started_unix_s, command, hostname: _, host } =
+            origin_of_now();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             kind: KIND,
-            dpdk: dpdk::version(),
-            started_unix_s: started.as_millis() as f64 / 1e3,
-            command: std::env::args_os().map(|word| word.to_string_lossy().into()).collect(),
-            host: Host {
-                cpu: Processor::name_of_this_host(),
-                kernel: Software::kernel_of_this_host(),
-            },
+            dpdk,
+            started_unix_s,
+            command,
+            host,
             dropped,
             without_ports,
             ..Self::default()

@@ -11,7 +11,7 @@ mod profile;
 
 use super::cps;
 use super::generator_options::{CONNECTION_OPTIONS, refuse_other_options};
-use super::origin::origin_of_now;
+use crate::cmd::origin::origin_of_now;
 use crate::cmd::report::PageFile;
 use crate::ports::PortNames;
 use crate::signals;

@@ -15,8 +15,8 @@ pub(super) use library::{Range, faults, find, rate};
 pub(super) use options::{ProfileArgs, number, whole};
 pub(super) use settle::settle;
 
-use crate::cmd::bench::origin::origin_of_now;
 use crate::cmd::in_process_tester::{InProcess, WorkerArgs};
+use crate::cmd::origin::origin_of_now;
 use crate::ports::PortNames;
 use crate::signals;
 use crate::tester::{RemoteTester, SimulatedDevice, Tester, TesterError};

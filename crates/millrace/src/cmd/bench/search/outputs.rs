@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Prints progress and results of searches, and writes them to files.
 
-use crate::cmd::bench::origin::origin_of_now;
+use crate::cmd::origin::origin_of_now;
 use crate::cmd::report::PageFile;
 use crate::is_closed_pipe;
 use anyhow::Context;
